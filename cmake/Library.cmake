@@ -1,0 +1,46 @@
+# libdeepgemm: everything but the Python module. Links nothing from CUDA.
+file(GLOB_RECURSE deepgemm_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/*.cpp")
+list(FILTER deepgemm_sources EXCLUDE REGEX "/src/(bindings|device)/")
+find_package(Threads REQUIRED)
+add_library(deepgemm SHARED ${deepgemm_sources} "${DEEPGEMM_EMBEDDED_CPP}")
+add_library(deepgemm::deepgemm ALIAS deepgemm)
+target_include_directories(
+  deepgemm
+  PUBLIC "$<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:include>"
+  PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/src")
+target_compile_features(deepgemm PUBLIC cxx_std_20)
+target_compile_definitions(deepgemm PRIVATE DEEPGEMM_VERSION="${PROJECT_VERSION}")
+target_link_libraries(deepgemm PRIVATE deepgemm_flags deepgemm_cuda_headers Threads::Threads
+                                       ${CMAKE_DL_LIBS})
+# Tests reach internal functions by linking the objects, so that the library can hide its symbols.
+if(DEEPGEMM_TESTS)
+  add_library(deepgemm_internal STATIC ${deepgemm_sources} "${DEEPGEMM_EMBEDDED_CPP}")
+  target_include_directories(deepgemm_internal PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}/include"
+                                                      "${CMAKE_CURRENT_SOURCE_DIR}/src")
+  target_compile_definitions(deepgemm_internal PRIVATE DEEPGEMM_VERSION="${PROJECT_VERSION}")
+  target_link_libraries(deepgemm_internal PUBLIC deepgemm_flags deepgemm_cuda_headers
+                                                 Threads::Threads ${CMAKE_DL_LIBS})
+endif()
+
+include(GNUInstallDirs)
+if(NOT SKBUILD)
+  set_target_properties(deepgemm PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
+endif()
+if(SKBUILD)
+  set(deepgemm_lib_dir lib)
+  set(deepgemm_include_dir include)
+else()
+  set(deepgemm_lib_dir ${CMAKE_INSTALL_LIBDIR})
+  set(deepgemm_include_dir ${CMAKE_INSTALL_INCLUDEDIR})
+endif()
+include(CMakePackageConfigHelpers)
+write_basic_package_version_file(deepgemm-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(TARGETS deepgemm EXPORT deepgemm-targets LIBRARY DESTINATION ${deepgemm_lib_dir})
+install(DIRECTORY include/deepgemm DESTINATION ${deepgemm_include_dir})
+install(
+  EXPORT deepgemm-targets
+  NAMESPACE deepgemm::
+  DESTINATION ${deepgemm_lib_dir}/cmake/deepgemm)
+install(FILES cmake/deepgemm-config.cmake
+              "${CMAKE_CURRENT_BINARY_DIR}/deepgemm-config-version.cmake"
+        DESTINATION ${deepgemm_lib_dir}/cmake/deepgemm)

@@ -1,0 +1,13 @@
+# One executable per tests/cpp/<name>_test.cpp, registered with CTest under that name.
+find_package(doctest REQUIRED)
+add_library(deepgemm_test_main OBJECT tests/cpp/main.cpp)
+target_link_libraries(deepgemm_test_main PUBLIC doctest::doctest)
+file(GLOB deepgemm_tests CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/tests/cpp/*_test.cpp")
+foreach(source IN LISTS deepgemm_tests)
+  get_filename_component(test_name "${source}" NAME_WE)
+  add_executable(${test_name} "${source}")
+  target_include_directories(${test_name} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/tests/cpp")
+  target_link_libraries(${test_name} PRIVATE deepgemm_test_main deepgemm_internal)
+  add_test(NAME ${test_name} COMMAND ${test_name})
+  set_tests_properties(${test_name} PROPERTIES TIMEOUT 300)
+endforeach()

@@ -1,0 +1,12 @@
+// The whole C++ interface.
+#pragma once
+
+#include "deepgemm/dtype.hpp"
+#include "deepgemm/error.hpp"
+#include "deepgemm/gemm.hpp"
+#include "deepgemm/problem.hpp"
+#include "deepgemm/quantize.hpp"
+#include "deepgemm/runtime.hpp"
+#include "deepgemm/scaling.hpp"
+#include "deepgemm/tensor.hpp"
+#include "deepgemm/tma.hpp"

@@ -1,0 +1,58 @@
+// One-call form of the dense product.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "deepgemm/problem.hpp"
+#include "deepgemm/tensor.hpp"
+
+// Opaque CUDA stream, so that no CUDA header is needed to include this one.
+struct CUstream_st;
+
+namespace deepgemm {
+
+using Stream = CUstream_st*;
+
+// out = activation(alpha * A @ B + bias) + c
+//   a, b   [M, K], [N, K] as `layout` names them (rank 2). Both scaled or unscaled in any mix.
+//   out    [M, N] bfloat16, float16, float32 or float8 (then divided by out_scale and saturated).
+//          Its strides are honoured; zero or overlapping strides are refused. Not overlapping
+//          a, b, bias; c may be out itself.
+//   c      [M, N] of out's dtype or float32.
+//   bias   [N], float32, bfloat16 or float16.
+struct GemmArgs {
+  ScaledView a;
+  ScaledView b;
+  TensorView out;
+  std::optional<TensorView> c;
+  std::optional<TensorView> bias;
+  Activation activation = Activation::none;
+  float alpha = 1.0F;
+  float out_scale = 1.0F;
+  Layout layout = Layout::nt;
+};
+
+// Fields left unset are chosen by the heuristics; an illegal choice is a ValueError naming the rule.
+struct Policy {
+  std::optional<std::string> kernel;  // "fp8" or "general"
+  std::optional<int> tile_m, tile_n, stages, cluster_m, cluster_n, consumers, group, num_sms;
+  std::optional<bool> raster_along_n, ordered;
+};
+
+struct CallOptions {
+  Stream stream = nullptr;
+  const Policy* policy = nullptr;
+  int num_sms = 0;                // 0: all of the device
+  bool pdl = false;               // programmatic dependent launch
+  bool accumulate_in_f64 = false; // CPU backend only: FP64 sums, for tests
+};
+
+// Runs on the CPU reference backend for CPU tensors, else on the tensors' CUDA device, asynchronously
+// on options.stream. Throws ValueError, TypeError or Error before anything is launched.
+DEEPGEMM_API void gemm(const GemmArgs& args, const CallOptions& options = {});
+// What gemm() would compute, with every check made and every granularity resolved.
+DEEPGEMM_API GemmProblem make_problem(const GemmArgs& args);
+
+}  // namespace deepgemm

@@ -1,0 +1,32 @@
+// What is to be computed, as plain data: comparable, hashable, free of addresses.
+#pragma once
+
+#include <cstdint>
+
+#include "deepgemm/dtype.hpp"
+#include "deepgemm/scaling.hpp"
+
+namespace deepgemm {
+
+// Memory of a and b as in BLAS, row-major: nt = a is [M, K] and b is [N, K]; nn = b is [K, N];
+// tn = a is [K, M]; tt = both.
+enum class Layout : std::uint8_t { nt, nn, tn, tt };
+// gelu is the exact erf form, gelu_tanh the tanh approximation.
+enum class Activation : std::uint8_t { none, relu, gelu, gelu_tanh, silu };
+
+// out[M, N] = activation(alpha * A @ B + bias) + c
+struct GemmProblem {
+  std::int64_t m = 0, n = 0, k = 0;
+  DType a_dtype = DType::float8_e4m3fn;
+  DType b_dtype = DType::float8_e4m3fn;
+  DType out_dtype = DType::bfloat16;
+  Layout layout = Layout::nt;
+  Activation activation = Activation::none;
+  bool a_scaled = true, b_scaled = true;
+  bool has_c = false, has_bias = false, has_alpha = false;
+  Granularity a_granularity{1, 128};
+  Granularity b_granularity{128, 128};
+  friend bool operator==(const GemmProblem&, const GemmProblem&) = default;
+};
+
+}  // namespace deepgemm

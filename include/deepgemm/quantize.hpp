@@ -1,0 +1,26 @@
+// Quantisers and their inverse; definitions in docs/design.md, "Numbers".
+#pragma once
+
+#include "deepgemm/gemm.hpp"
+#include "deepgemm/scaling.hpp"
+#include "deepgemm/tensor.hpp"
+
+namespace deepgemm {
+
+struct QuantizeOptions {
+  Granularity granularity{1, 128};
+  bool power_of_two = false;  // round sf up to a power of two, by exponent bits
+  float amax_floor = 1e-4F;   // amax is clamped from below
+};
+
+// values = saturate(x * (1 / sf)) rounded to nearest even; sf = max(amax, floor) / max_finite(dtype).
+//   x       [rows, K], float32, bfloat16, float16 (float64 on the CPU); any strides
+//   values  [rows, K] float8_e4m3fn or float8_e5m2, any strides
+//   sf      scale_extents(granularity, rows, K), float32 or (power_of_two only) float8_e8m0fnu
+// NaN in x gives NaN in its block's sf and values; Inf gives an Inf sf.
+DEEPGEMM_API void quantize(const TensorView& x, const TensorView& values, const TensorView& sf,
+                           const QuantizeOptions& options, const CallOptions& call = {});
+// out = values * sf, rounded once to out's dtype.
+DEEPGEMM_API void dequantize(const ScaledView& x, const TensorView& out, const CallOptions& call = {});
+
+}  // namespace deepgemm

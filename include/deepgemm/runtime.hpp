@@ -1,0 +1,67 @@
+// What was found on this machine, kernels prepared ahead, and why a config was chosen.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "deepgemm/gemm.hpp"
+#include "deepgemm/problem.hpp"
+
+namespace deepgemm {
+
+struct GpuInfo {
+  int index = 0;
+  std::string name;
+  int sm_count = 0;
+  int compute_major = 0, compute_minor = 0;
+  std::int64_t l2_bytes = 0;
+};
+
+struct RuntimeInfo {
+  std::string version;
+  int driver_version = 0;      // 13000; 0 if there is no driver
+  std::string driver_problem;  // empty if the driver is usable
+  std::vector<GpuInfo> gpus;
+  std::string nvrtc_path;
+  int nvrtc_major = 0, nvrtc_minor = 0;
+  std::string nvrtc_problem;
+  std::string cache_directory;
+  std::string cache_problem;
+  std::string sources_digest;
+};
+// Loads the driver and NVRTC to look at them; creates no context. Never throws.
+DEEPGEMM_API RuntimeInfo runtime_info() noexcept;
+// Number of usable CUDA devices; 0 without a driver. Creates no context.
+DEEPGEMM_API int device_count() noexcept;
+
+// How a problem would be, or was, computed.
+struct KernelReport {
+  std::string kernel;   // "deepgemm_fp8_gemm"
+  std::string config;   // "128x256x128, 3 stages, cluster 2x1, ..."
+  std::vector<std::pair<std::string, std::string>> fields;
+  std::string reason;   // why this kernel and this config
+  std::string origin;   // "memory", "bundle", "disk", "compiled"; empty if not prepared
+  double milliseconds = 0;
+  int shared_bytes = 0, threads = 0, grid = 0, stages = 0;
+};
+// Chooses the config; compiles nothing. device < 0: the figures of an H200. `args` may point to no
+// memory (data null): only shapes, strides and alignment count, and null counts as aligned.
+DEEPGEMM_API KernelReport explain(const GemmArgs& args, const Policy* policy = nullptr,
+                                  int device = -1);
+// Chooses, then compiles (or finds in the cache) and, with device >= 0, loads the kernel.
+DEEPGEMM_API KernelReport prepare(const GemmArgs& args, const Policy* policy = nullptr,
+                                  int device = -1);
+// Every config that the heuristics can select, as reports whose `kernel`/`config` name it.
+DEEPGEMM_API std::vector<KernelReport> selectable_kernels();
+// Compiles selectable_kernels()[index] with ptxas -v, touching no cache; returns the log.
+struct CompileReport {
+  std::string kernel, config, log;
+  double milliseconds = 0;
+  std::size_t cubin_bytes = 0;
+  std::string cubin;
+};
+DEEPGEMM_API CompileReport compile_selectable(std::size_t index);
+
+}  // namespace deepgemm

@@ -1,0 +1,26 @@
+// The only reader of environment variables. Settings are read at use, never cached at load.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace deepgemm::env {
+
+struct Setting {
+  std::string_view variable;  // "DEEPGEMM_CACHE_DIR"
+  std::string_view type;      // "path", "bool", "int", "text"
+  std::string_view fallback;  // what holds when it is not set, in words
+  std::string_view meaning;
+};
+// The one table; docs/settings.md is generated from it.
+std::span<const Setting> settings() noexcept;
+
+// Value of a DEEPGEMM_ setting of the table, or unset. Empty counts as unset.
+std::optional<std::string> text(std::string_view variable);
+bool flag(std::string_view variable, bool fallback);
+// Variables that are not ours: HOME, XDG_CACHE_HOME, CUDA_HOME, CUDA_PATH, NVRTC_APPEND_FLAGS.
+std::optional<std::string> foreign(const char* variable);
+
+}  // namespace deepgemm::env

@@ -1,0 +1,22 @@
+// File access without iostreams: every failure is a returned reason, never an exception.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace deepgemm::files {
+
+std::optional<std::string> read(const std::string& path);
+// Writes a temporary file in the same directory, fsyncs and renames it over `path`.
+// Returns an empty string, or why it failed (the temporary file is removed).
+std::string write_atomically(const std::string& path, std::string_view bytes);
+// mkdir -p with mode 0700 for what it creates. Empty, or why not.
+std::string make_directories(const std::string& path);
+// Empty if the directory exists, is ours (or root's is ours) and no one else may write to it.
+std::string why_not_private(const std::string& path);
+std::vector<std::string> list(const std::string& directory, std::string_view suffix);
+bool remove(const std::string& path) noexcept;
+
+}  // namespace deepgemm::files

@@ -1,0 +1,18 @@
+// Messages for people. Silent unless DEEPGEMM_LOG (off, warning, info, debug; default warning) or a
+// sink asks for them; the default sink writes one line to stderr.
+#pragma once
+
+#include <string_view>
+
+namespace deepgemm::log {
+
+enum class Level { debug, info, warning };
+using Sink = void (*)(Level, std::string_view);
+
+bool enabled(Level level);
+void write(Level level, std::string_view message);
+// The same text is written once per process.
+void warn_once(std::string_view message);
+void set_sink(Sink sink) noexcept;  // nullptr: stderr
+
+}  // namespace deepgemm::log

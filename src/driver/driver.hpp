@@ -1,0 +1,93 @@
+// The CUDA driver, reached by dlopen and a function table; nothing of CUDA is linked.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <string>
+
+#include "deepgemm/error.hpp"
+
+namespace deepgemm::driver {
+
+// Every driver entry point that the library uses, resolved once through cuGetProcAddress.
+struct Api {
+  decltype(&cuInit) Init;
+  decltype(&cuDriverGetVersion) DriverGetVersion;
+  decltype(&cuGetErrorName) GetErrorName;
+  decltype(&cuGetErrorString) GetErrorString;
+  decltype(&cuDeviceGetCount) DeviceGetCount;
+  decltype(&cuDeviceGet) DeviceGet;
+  decltype(&cuDeviceGetName) DeviceGetName;
+  decltype(&cuDeviceGetAttribute) DeviceGetAttribute;
+  decltype(&cuDevicePrimaryCtxRetain) DevicePrimaryCtxRetain;
+  decltype(&cuCtxGetCurrent) CtxGetCurrent;
+  decltype(&cuCtxPushCurrent) CtxPushCurrent;
+  decltype(&cuCtxPopCurrent) CtxPopCurrent;
+  decltype(&cuCtxSynchronize) CtxSynchronize;
+  decltype(&cuLibraryLoadData) LibraryLoadData;
+  decltype(&cuLibraryUnload) LibraryUnload;
+  decltype(&cuLibraryGetKernel) LibraryGetKernel;
+  decltype(&cuKernelGetFunction) KernelGetFunction;
+  decltype(&cuKernelSetAttribute) KernelSetAttribute;
+  decltype(&cuKernelGetAttribute) KernelGetAttribute;
+  decltype(&cuFuncLoad) FuncLoad;
+  decltype(&cuLaunchKernelEx) LaunchKernelEx;
+  decltype(&cuTensorMapEncodeTiled) TensorMapEncodeTiled;
+  decltype(&cuMemAlloc) MemAlloc;
+  decltype(&cuMemFree) MemFree;
+  decltype(&cuMemcpyHtoD) MemcpyHtoD;
+  decltype(&cuMemcpyDtoH) MemcpyDtoH;
+  decltype(&cuMemcpyDtoD) MemcpyDtoD;
+  decltype(&cuMemsetD8) MemsetD8;
+  decltype(&cuStreamSynchronize) StreamSynchronize;
+  decltype(&cuThreadExchangeStreamCaptureMode) ThreadExchangeStreamCaptureMode;
+  int version = 0;  // as cuDriverGetVersion: 13000
+};
+
+// Loads libcuda on first use and calls cuInit; throws DriverError that says what to install.
+// DEEPGEMM_CUDA_DRIVER_PATH names another library (tests use a fake one).
+const Api& api();
+// Whether api() would succeed; `reason` gets the explanation if not. Never throws.
+bool available(std::string* reason = nullptr) noexcept;
+// Throws DriverError "<what>: CUDA_ERROR_X (<text>)" unless `result` is CUDA_SUCCESS.
+void check(CUresult result, const char* what);
+
+struct DeviceInfo {
+  int ordinal = 0;
+  std::string name;
+  int sm_count = 0;
+  int compute_major = 0, compute_minor = 0;
+  std::int64_t l2_bytes = 0;
+  std::int64_t shared_memory_per_block = 0;  // opt-in maximum
+  bool is_hopper() const { return compute_major == 9 && compute_minor == 0; }
+};
+
+int device_count();
+// Cached per ordinal for the life of the process.
+const DeviceInfo& device(int ordinal);
+
+// Makes the device's primary context current for the scope, if it is not already.
+class ContextGuard {
+ public:
+  explicit ContextGuard(int ordinal);
+  ~ContextGuard();
+  ContextGuard(const ContextGuard&) = delete;
+  ContextGuard& operator=(const ContextGuard&) = delete;
+
+ private:
+  bool pushed_ = false;
+};
+
+struct LaunchShape {
+  unsigned grid = 1;
+  unsigned block = 1;
+  unsigned cluster = 1;
+  unsigned shared_bytes = 0;
+  bool pdl = false;  // programmatic stream serialisation
+};
+
+// Launches with one parameter struct passed by value. The context must be current.
+void launch(CUfunction function, const LaunchShape& shape, CUstream stream, void* parameters);
+
+}  // namespace deepgemm::driver

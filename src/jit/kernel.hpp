@@ -1,0 +1,79 @@
+// From a kernel's name and config to a loaded function: memory, bundle, disk, compile, in this order.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace deepgemm::jit {
+
+// What identifies a kernel. `config` is the bytes of a POD without padding; `entry` renders the
+// translation unit that instantiates it and defines extern "C" __global__ `name`. The text is a
+// pure function of (name, config), so that the key need not contain it.
+struct KernelSpec {
+  std::string name;    // "deepgemm_fp8_gemm": the function's name and the start of the file's
+  std::string config;  // POD bytes
+  std::string (*entry)(const KernelSpec&) = nullptr;
+  int shared_bytes = 0;  // dynamic shared memory the launch will use
+};
+
+enum class Origin { memory, bundle, disk, compiled };
+std::string_view name(Origin origin) noexcept;
+
+struct Cubin {
+  std::string bytes;
+  std::string log;  // NVRTC's and ptxas's words; empty when read from the cache
+  Origin origin = Origin::compiled;
+  double milliseconds = 0;  // to compile, or to read
+};
+
+// Needs NVRTC only if the cubin is in neither cache; needs no driver. Throws CompileError.
+Cubin get_cubin(const KernelSpec& spec);
+// Always compiles, with ptxas -v, touching no cache: for the compile gate and `deepgemm bench jit`.
+Cubin compile(const KernelSpec& spec);
+
+struct LoadedKernel {
+  CUfunction function = nullptr;  // launchable on `device`
+  Origin origin = Origin::compiled;  // where it came from when it was first loaded
+  double milliseconds = 0;
+};
+// Loaded once per process and device; the reference stays valid for ever. Thread safe: two threads
+// that ask for one kernel compile it once. Throws Error in strict mode if it had to compile.
+const LoadedKernel& load(const KernelSpec& spec, int device);
+
+// What the NVRTC search found. Never throws: `path` is empty and `problem` explains if nothing was.
+struct NvrtcInfo {
+  std::string path;
+  int major = 0, minor = 0;
+  std::string problem;              // every place tried, and what to install
+};
+NvrtcInfo nvrtc_info() noexcept;
+// Directories that hold libnvrtc in Python wheels, given by the Python package at first use.
+void set_nvrtc_search_path(std::vector<std::string> directories);
+
+// Strict mode: after warm-up, a compile is an Error.
+void set_strict(bool strict) noexcept;
+bool strict() noexcept;
+
+struct CacheInfo {
+  std::string directory;  // empty if the cache is memory only
+  std::string problem;    // why it is memory only
+  std::size_t entries = 0, bytes = 0;
+  std::size_t loaded = 0, compiled = 0, disk_hits = 0, bundle_hits = 0;  // of this process
+};
+CacheInfo cache_info();
+// Removes every entry of this library from the directory; returns how many.
+std::size_t clear_cache();
+struct CacheEntry {
+  std::string file;
+  std::string kernel;
+  std::size_t bytes = 0;
+  bool valid = false;
+  std::string problem;
+};
+std::vector<CacheEntry> list_cache(bool verify);
+
+}  // namespace deepgemm::jit
