@@ -7,7 +7,7 @@ add_library(deepgemm::deepgemm ALIAS deepgemm)
 target_include_directories(
   deepgemm
   PUBLIC "$<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:include>"
-  PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/src")
+  PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/src" "${CMAKE_CURRENT_SOURCE_DIR}/src/device")
 target_compile_features(deepgemm PUBLIC cxx_std_20)
 target_compile_definitions(deepgemm PRIVATE DEEPGEMM_VERSION="${PROJECT_VERSION}")
 target_link_libraries(deepgemm PRIVATE deepgemm_flags deepgemm_cuda_headers Threads::Threads
@@ -16,7 +16,8 @@ target_link_libraries(deepgemm PRIVATE deepgemm_flags deepgemm_cuda_headers Thre
 if(DEEPGEMM_TESTS)
   add_library(deepgemm_internal STATIC ${deepgemm_sources} "${DEEPGEMM_EMBEDDED_CPP}")
   target_include_directories(deepgemm_internal PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}/include"
-                                                      "${CMAKE_CURRENT_SOURCE_DIR}/src")
+                                                      "${CMAKE_CURRENT_SOURCE_DIR}/src"
+                                                      "${CMAKE_CURRENT_SOURCE_DIR}/src/device")
   target_compile_definitions(deepgemm_internal PRIVATE DEEPGEMM_VERSION="${PROJECT_VERSION}")
   target_link_libraries(deepgemm_internal PUBLIC deepgemm_flags deepgemm_cuda_headers
                                                  Threads::Threads ${CMAKE_DL_LIBS})

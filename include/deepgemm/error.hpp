@@ -35,15 +35,15 @@ class DEEPGEMM_API Error : public std::runtime_error {
 // A CUDA driver call failed, or no usable driver was found. `code` is the CUresult, or -1.
 class DEEPGEMM_API DriverError : public Error {
  public:
-  DriverError(const std::string& message, int code) : Error(message), code(code) {}
+  DriverError(const std::string& message, int result) : Error(message), code(result) {}
   int code;
 };
 
 // NVRTC was not found or refused the source. what() holds the log; `log` holds it alone.
 class DEEPGEMM_API CompileError : public Error {
  public:
-  CompileError(const std::string& message, std::string log)
-      : Error(message), log(std::move(log)) {}
+  CompileError(const std::string& message, std::string compiler_log)
+      : Error(message), log(std::move(compiler_log)) {}
   std::string log;
 };
 

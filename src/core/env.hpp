@@ -1,6 +1,7 @@
 // The only reader of environment variables. Settings are read at use, never cached at load.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,9 +18,13 @@ struct Setting {
 // The one table; docs/settings.md is generated from it.
 std::span<const Setting> settings() noexcept;
 
-// Value of a DEEPGEMM_ setting of the table, or unset. Empty counts as unset.
+// Value of a DEEPGEMM_ setting of the table, or unset. Empty counts as unset. A variable that is
+// not in the table is a std::logic_error.
 std::optional<std::string> text(std::string_view variable);
+// 1/0, true/false, yes/no, on/off in any case; anything else is a ValueError that names the
+// variable.
 bool flag(std::string_view variable, bool fallback);
+std::int64_t integer(std::string_view variable, std::int64_t fallback);
 // Variables that are not ours: HOME, XDG_CACHE_HOME, CUDA_HOME, CUDA_PATH, NVRTC_APPEND_FLAGS.
 std::optional<std::string> foreign(const char* variable);
 

@@ -8,6 +8,7 @@
 
 namespace deepgemm::files {
 
+// The whole file, or unset if it cannot be read.
 std::optional<std::string> read(const std::string& path);
 // Writes a temporary file in the same directory, fsyncs and renames it over `path`.
 // Returns an empty string, or why it failed (the temporary file is removed).
@@ -16,6 +17,8 @@ std::string write_atomically(const std::string& path, std::string_view bytes);
 std::string make_directories(const std::string& path);
 // Empty if the directory exists, is ours (or root's is ours) and no one else may write to it.
 std::string why_not_private(const std::string& path);
+// Names (without the directory) of the files that end in `suffix`, sorted. Empty if it cannot be
+// read.
 std::vector<std::string> list(const std::string& directory, std::string_view suffix);
 bool remove(const std::string& path) noexcept;
 

@@ -1,5 +1,6 @@
-// Messages for people. Silent unless DEEPGEMM_LOG (off, warning, info, debug; default warning) or a
-// sink asks for them; the default sink writes one line to stderr.
+// Messages for people. DEEPGEMM_LOG (off, warning, info, debug) says how much is written; unset, it
+// is warnings to stderr, or everything to a sink, which can choose for itself. One line per
+// message.
 #pragma once
 
 #include <string_view>

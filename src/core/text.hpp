@@ -1,6 +1,7 @@
 // Small text helpers in place of iostreams and std::format (g++ 12 has neither to our liking).
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -8,8 +9,17 @@
 namespace deepgemm {
 
 std::string to_text(std::int64_t value);
-std::string to_text(double value);  // shortest form that reads back
-inline std::string to_text(int value) { return to_text(static_cast<std::int64_t>(value)); }
+std::string to_text(std::uint64_t value);
+// Shortest forms that read back.
+std::string to_text(double value);
+std::string to_text(float value);
+template <std::integral Integer>
+std::string to_text(Integer value) {
+  if constexpr (std::signed_integral<Integer>)
+    return to_text(static_cast<std::int64_t>(value));
+  else
+    return to_text(static_cast<std::uint64_t>(value));
+}
 inline std::string_view to_text(std::string_view value) { return value; }
 inline std::string_view to_text(const char* value) { return value; }
 inline std::string_view to_text(const std::string& value) { return value; }
@@ -23,7 +33,8 @@ std::string join(const Parts&... parts) {
   return result;
 }
 
-// The form of every argument error: "a: found float64, need float8_e4m3fn or float8_e5m2 (FP8 only)".
+// The form of every argument error: "a: found float64, need float8_e4m3fn or float8_e5m2 (FP8
+// only)".
 std::string complaint(std::string_view operand, std::string_view found, std::string_view need,
                       std::string_view rule = {});
 

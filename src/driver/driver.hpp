@@ -31,7 +31,7 @@ struct Api {
   decltype(&cuKernelGetFunction) KernelGetFunction;
   decltype(&cuKernelSetAttribute) KernelSetAttribute;
   decltype(&cuKernelGetAttribute) KernelGetAttribute;
-  decltype(&cuFuncLoad) FuncLoad;
+  decltype(&cuFuncLoad) FuncLoad;  // CUDA 12.4; null before, then the first launch loads
   decltype(&cuLaunchKernelEx) LaunchKernelEx;
   decltype(&cuTensorMapEncodeTiled) TensorMapEncodeTiled;
   decltype(&cuMemAlloc) MemAlloc;
@@ -63,6 +63,8 @@ struct DeviceInfo {
   bool is_hopper() const { return compute_major == 9 && compute_minor == 0; }
 };
 
+// Ordinals are below this; tables per device are arrays of this size.
+inline constexpr int max_devices = 64;
 int device_count();
 // Cached per ordinal for the life of the process.
 const DeviceInfo& device(int ordinal);

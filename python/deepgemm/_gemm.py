@@ -1,0 +1,59 @@
+"""The dense matrix product."""
+
+from typing import Any
+
+from deepgemm._library import Policy, as_policy, ext
+
+
+def gemm(
+    a: Any,
+    b: Any,
+    out: Any = None,
+    *,
+    c: Any = None,
+    bias: Any = None,
+    activation: str | None = None,
+    alpha: float = 1.0,
+    out_dtype: Any = None,
+    out_scale: float | None = None,
+    layout: str = "nt",
+    granularity: Any = None,
+    policy: Policy | dict[str, object] | None = None,
+    stream: Any = None,
+) -> Any:
+    """Compute ``out = activation(alpha * A @ B + bias) + c``, A of shape [M, K], B of [K, N].
+
+    Arrays of any framework, all in host memory (CPU reference) or on one CUDA device (a kernel is
+    launched on ``stream``). FP8 products are promoted into FP32 sums at least every 128 of K.
+
+    Args:
+        a: [M, K], or a scaled array: ``(values, sf)`` or what :func:`quantize` returns. float8,
+            bfloat16, float16 or float32, any strides. A number as sf scales it all.
+        b: likewise; [N, K] in the default layout.
+        out: [M, N], written and returned. May be ``c``; else overlaps nothing. Not read-only, not
+            a jax array, not a tensor that requires grad.
+        c: [M, N] of out's dtype or float32, added last.
+        bias: [N] float32, bfloat16 or float16.
+        activation: None, ``"relu"``, ``"gelu"`` (erf), ``"gelu_tanh"`` or ``"silu"``.
+        alpha: factor of the product.
+        out_dtype: of a new out: bfloat16 (default), float16 (default for float16 a), float32
+            (default for float32 a) or float8.
+        out_scale: a float8 out is divided by it, then saturated.
+        layout: memory of a and b as in row-major BLAS: ``"nt"`` [M, K], [N, K]; ``"nn"`` [M, K],
+            [K, N]; ``"tn"`` [K, M], [K, N]; ``"tt"`` [K, M], [N, K].
+        granularity: (rows, k) that one scale factor covers, None for the whole extent; one pair
+            for both operands or a pair of pairs. Needed where the shape of sf fits two.
+        policy: a :class:`Policy`, or a dict of its fields, to overrule the choice of kernel.
+        stream: an int, or an object with ``__cuda_stream__``, ``cuda_stream`` or ``ptr``; default:
+            the current stream of a's framework.
+
+    Raises:
+        ValueError: shape, stride, value, device or granularity. TypeError: dtype, or no array.
+        deepgemm.Error: driver, device or compiler.
+    """
+    if isinstance(policy, dict):
+        policy = as_policy(policy)
+    return ext.gemm(
+        a, b, out, c, bias, activation, alpha, out_dtype, out_scale, layout, granularity, policy,
+        stream,
+    )  # fmt: skip

@@ -1,0 +1,80 @@
+"""Options of the calling thread."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from deepgemm._library import ext
+
+_EVERY_DEVICE = -1
+
+
+def get_options(*, device: int | None = None) -> dict[str, Any]:
+    """The options set in this thread for ``device`` (None: for every device); None where unset."""
+    found = ext.get_options(_EVERY_DEVICE if device is None else device)
+    return {**found, "strict_jit": ext.strict()}
+
+
+def set_options(
+    *,
+    num_sms: int | None = None,
+    pdl: bool | None = None,
+    deterministic: bool | None = None,
+    strict_jit: bool | None = None,
+    device: int | None = None,
+) -> None:
+    """Set options for this thread until they are set again; those left None stay as they are.
+
+    Args:
+        num_sms: SMs that a kernel may occupy (persistent CTAs launched at once); 0 is all of them.
+        pdl: launch with programmatic dependent launch, so that a kernel's prologue overlaps the
+            end of the one before it in the stream.
+        deterministic: forbid kernels whose result depends on the order of atomics. Every kernel
+            that exists today gives bit-identical results, whatever this says.
+        strict_jit: raise ``deepgemm.Error`` where a kernel would have to be compiled: set it after
+            warm-up. Unlike the others this holds for the whole process, as the cache does.
+        device: CUDA device that the options are for; None: every device that has none of its own.
+
+    Raises:
+        ValueError: ``num_sms`` is negative.
+    """
+    key = _EVERY_DEVICE if device is None else device
+    chosen = ext.get_options(key)
+    given = {"num_sms": num_sms, "pdl": pdl, "deterministic": deterministic}
+    chosen.update({name: value for name, value in given.items() if value is not None})
+    ext.set_options(key, **chosen)
+    if strict_jit is not None:
+        ext.set_strict(strict_jit)
+
+
+@contextmanager
+def options(
+    *,
+    num_sms: int | None = None,
+    pdl: bool | None = None,
+    deterministic: bool | None = None,
+    strict_jit: bool | None = None,
+    device: int | None = None,
+) -> Iterator[None]:
+    """Set options within a ``with`` block; arguments as for :func:`set_options`.
+
+    The options before it, of this thread, come back at its end, whatever happens inside::
+
+        with deepgemm.options(num_sms=100):
+            deepgemm.gemm(a, b)
+    """
+    key = _EVERY_DEVICE if device is None else device
+    before, strict = ext.get_options(key), ext.strict()
+    try:
+        set_options(
+            num_sms=num_sms,
+            pdl=pdl,
+            deterministic=deterministic,
+            strict_jit=strict_jit,
+            device=device,
+        )
+        yield
+    finally:
+        ext.set_options(key, **before)
+        if strict_jit is not None:
+            ext.set_strict(strict)

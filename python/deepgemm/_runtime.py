@@ -1,0 +1,222 @@
+"""What was found on this machine, why a config is chosen, and kernels prepared ahead."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from deepgemm._library import Policy, as_policy, ext
+
+@dataclass(frozen=True)
+class Report:
+    """How a product is, or would be, computed."""
+
+    kernel: str
+    config: str
+    fields: dict[str, str]
+    reason: str
+    origin: str  # "memory", "bundle", "disk" or "compiled"; empty if only explained
+    milliseconds: float  # to prepare it
+    shared_bytes: int
+    threads: int
+    grid: int
+    stages: int
+    problem: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        lines = [f"{self.kernel}: {self.config}"]
+        lines += [f"  {name:<18} {value}" for name, value in self.fields.items()]
+        lines += [f"  {'why':<18} {self.reason}"] if self.reason else []
+        lines += [f"  {'from':<18} {self.origin}, {self.milliseconds:.1f} ms"] if self.origin else []
+        return "\n".join(lines)
+
+
+def info() -> dict[str, Any]:
+    """Look at the driver, its GPUs, NVRTC and the cache. Creates no context and never raises.
+
+    Returns:
+        ``version``; ``driver_version`` (13000; 0 without a driver), ``driver_problem`` (empty if
+        it is usable), ``gpus`` (each with ``index``, ``name``, ``sm_count``,
+        ``compute_capability``, ``l2_bytes``); ``nvrtc_path``, ``nvrtc_version``,
+        ``nvrtc_problem``; ``cache_directory`` (empty: kernels stay in memory), ``cache_problem``;
+        ``sources_digest`` of the device code; and ``usable``: whether kernels can be compiled and
+        run here, on a GPU of compute capability 9.0.
+    """
+    found = ext.runtime_info()
+    hopper = any(tuple(gpu["compute_capability"]) == (9, 0) for gpu in found["gpus"])
+    return {**found, "usable": hopper and bool(found["nvrtc_path"]) and not found["nvrtc_problem"]}
+
+
+def cache_info() -> dict[str, Any]:
+    """Directory and problem of the cache, its entries and bytes, this process's hits by origin."""
+    return ext.cache_info()
+
+
+def clear_cache() -> int:
+    """Remove this library's kernels from the cache directory; returns how many files went."""
+    return ext.clear_cache()
+
+
+def synchronize(device: int = 0) -> None:
+    """Wait for all work of a CUDA device.
+
+    Raises:
+        deepgemm.DriverError: an earlier kernel failed, or there is no driver.
+    """
+    ext.synchronize(device)
+
+
+def explain(op: str, *operands: Any, device: int | None = None, **options: Any) -> Report:
+    """Say which kernel and config would compute an operation, and why. Compiles nothing.
+
+    Args:
+        op: ``"gemm"``.
+        operands: the arrays, as for :func:`gemm`; or M, N, K for aligned arrays of these extents.
+        device: CUDA device whose figures count; default: the figures of an H200.
+        options: the keywords of the operation. With M, N, K also ``a_dtype``, ``b_dtype``,
+            ``out_dtype`` (names), ``granularity`` ((1, 128) and (128, 128) for float8; None for no
+            scale factors), ``c`` and ``bias`` (bool).
+
+    Raises:
+        ValueError: unknown ``op``, or what the operation itself would raise.
+    """
+    return _report(op, operands, options, -1 if device is None else device, compile=False)
+
+
+def warmup(
+    problems: Iterable[Any],
+    *,
+    device: int | None = None,
+    progress: Callable[[int, int, Report], None] | None = None,
+) -> list[Report]:
+    """Compile the kernels of a list of problems ahead of time, into the cache.
+
+    Works with no GPU and no driver, as long as NVRTC is there.
+
+    Args:
+        problems: each an (M, N, K), or a mapping with the keys ``m``, ``n``, ``k`` and the options
+            that :func:`explain` takes with M, N, K. M matters only through the number of tiles, so
+            give the smallest, the usual and the largest.
+        device: also load the kernels on this CUDA device; default: compile only.
+        progress: called after each problem with its number (from 1), their count, its report.
+
+    Returns:
+        One report per problem; ``origin`` says where its kernel came from.
+
+    Raises:
+        ValueError: a problem that cannot be computed. deepgemm.CompileError: NVRTC is missing.
+    """
+    every = list(problems)
+    reports: list[Report] = []
+    for number, problem in enumerate(every, start=1):
+        keys = dict(problem) if isinstance(problem, Mapping) else dict(zip("mnk", problem, strict=True))
+        shape = tuple(keys.pop(name) for name in "mnk")
+        report = _report("gemm", shape, keys, -1 if device is None else device, compile=True)
+        reports.append(report)
+        if progress is not None:
+            progress(number, len(every), report)
+    return reports
+
+
+def _report(
+    op: str, operands: tuple[Any, ...], options: dict[str, Any], device: int, *, compile: bool
+) -> Report:
+    if op != "gemm":
+        raise ValueError(f'op: found {op!r}, need one of "gemm"')
+    if len(operands) == 3 and all(isinstance(extent, int) for extent in operands):
+        return _report_shape(*operands, device=device, compile=compile, **options)
+    return _report_arrays(*operands, device=device, compile=compile, **options)
+
+
+def _report_shape(
+    m: int,
+    n: int,
+    k: int,
+    *,
+    device: int,
+    compile: bool,
+    a_dtype: str = "float8_e4m3fn",
+    b_dtype: str = "float8_e4m3fn",
+    out_dtype: str = "bfloat16",
+    granularity: Any = "default",
+    layout: str = "nt",
+    activation: str | None = None,
+    c: bool = False,
+    bias: bool = False,
+    policy: Policy | dict[str, object] | None = None,
+) -> Report:
+    a_granularity, b_granularity = _granularities(granularity, a_dtype, b_dtype)
+    found = ext.report_shape(
+        m,
+        n,
+        k,
+        a_dtype,
+        b_dtype,
+        out_dtype,
+        a_granularity,
+        b_granularity,
+        layout,
+        activation,
+        c,
+        bias,
+        as_policy(policy),
+        device,
+        compile,
+    )
+    return Report(**found, problem={"op": "gemm", "m": m, "n": n, "k": k, "layout": layout})
+
+
+def _granularities(granularity: Any, a_dtype: str, b_dtype: str) -> tuple[Any, Any]:
+    """Those of a and b: the usual ones for float8, none for the others, unless given."""
+    if granularity == "default":
+        a = (1, 128) if a_dtype.startswith("float8") else None
+        b = (128, 128) if b_dtype.startswith("float8") else None
+        return a, b
+    if granularity is None:
+        return None, None
+    first, second = granularity
+    if isinstance(first, (tuple, list)) or isinstance(second, (tuple, list)):
+        return first, second
+    return granularity, granularity
+
+
+def _report_arrays(
+    a: Any,
+    b: Any,
+    out: Any = None,
+    *,
+    device: int,
+    compile: bool,
+    c: Any = None,
+    bias: Any = None,
+    activation: str | None = None,
+    alpha: float = 1.0,
+    out_dtype: Any = None,
+    out_scale: float | None = None,
+    layout: str = "nt",
+    granularity: Any = None,
+    policy: Policy | dict[str, object] | None = None,
+    stream: Any = None,
+) -> Report:
+    del stream  # no part of the choice
+    found = ext.report_gemm(
+        a,
+        b,
+        out,
+        c,
+        bias,
+        activation,
+        alpha,
+        out_dtype,
+        out_scale,
+        layout,
+        granularity,
+        as_policy(policy),
+        device,
+        compile,
+    )
+    return Report(**found, problem={"op": "gemm", "layout": layout})
+
+
+def as_json(value: Any) -> Any:
+    """A dataclass of this module as what ``json.dumps`` takes."""
+    return asdict(value)

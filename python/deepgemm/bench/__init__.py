@@ -1,0 +1,1 @@
+"""Benchmarks: suites as data, machine and report, and the runs of `deepgemm bench`."""

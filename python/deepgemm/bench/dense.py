@@ -1,0 +1,99 @@
+"""`deepgemm bench dense`: the FP8 dense suite against cuBLASLt, checked in the same run."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import deepgemm
+from deepgemm.bench.report import Row
+from deepgemm.bench.suites import Case
+
+MAX_ERROR = {"bfloat16": 1e-5, "float32": 1e-6}
+RIVAL = "cublaslt-tensorwise"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to measure."""
+
+    mode: str = "burst"
+    repeat: int = 20
+    clean_l2: bool = False
+    seconds: float = 2.0
+    rival: bool = True
+
+
+def _prepare(case: Case, support: Any) -> tuple[Callable[[], Any], Callable[[], Any] | None, float]:
+    """Return (our call, the rival's call or None, our error against FP64)."""
+    blocks_a, blocks_b = case.granularities
+    a = deepgemm.quantize(support.random_matrix(case.m, case.k, 1), blocks_a)
+    b = deepgemm.quantize(support.random_matrix(case.n, case.k, 2), blocks_b)
+    granularity = (blocks_a, blocks_b)
+    if case.accumulate:
+        out = support.zeros(case.m, case.n, case.out_dtype)
+    else:
+        out = support.empty(case.m, case.n, case.out_dtype)
+
+    def ours() -> Any:
+        addend = out if case.accumulate else None
+        return deepgemm.gemm(a, b, out, c=addend, granularity=granularity)
+
+    ours()
+    error = support.error_against_fp64(out, a, b, granularity)
+    try:
+        rival = support.cublaslt_tensorwise(a.values, b.values, case.out_dtype)
+        rival()
+    except RuntimeError:
+        rival = None
+    return ours, rival, float(error)
+
+
+def measure(case: Case, support: Any, options: Options) -> Row:
+    """Measure one case and return its row."""
+    ours, rival, error = _prepare(case, support)
+    calls = [ours, rival] if rival is not None and options.rival else [ours]
+    if options.mode == "burst":
+        times = [
+            statistics.median(samples)
+            for samples in support.burst_us(calls, options.repeat, options.clean_l2)
+        ]
+    else:
+        times = [support.sustained_us(call, options.seconds) for call in calls]
+    row: Row = {
+        "op": "gemm",
+        "m": case.m,
+        "n": case.n,
+        "k": case.k,
+        "layout": "nt",
+        "in_dtype": "float8_e4m3fn",
+        "out_dtype": case.out_dtype,
+        "accumulate": case.accumulate,
+        "mode": options.mode,
+        "us": round(times[0], 3),
+        "tflops": round(case.flops / times[0] / 1e6, 1),
+        "gbps": round(case.bytes / times[0] / 1e3, 1),
+        "error": error,
+    }
+    if options.clean_l2:
+        row["l2"] = "clean"
+    if len(times) > 1:
+        row["rival"] = RIVAL
+        row["rival_us"] = round(times[1], 3)
+        row["ratio"] = round(times[1] / times[0], 4)
+    return row
+
+
+def measure_all(
+    cases: tuple[Case, ...], support: Any, options: Options
+) -> Iterator[tuple[Case, Row]]:
+    """Yield each case with its row as soon as it is measured."""
+    for case in cases:
+        yield case, measure(case, support, options)
+
+
+def is_right(row: Row) -> bool:
+    """Tell whether a row's error is within the numbers contract; NaN is not."""
+    return bool(row["error"] <= MAX_ERROR[row["out_dtype"]])

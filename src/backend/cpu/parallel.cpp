@@ -1,0 +1,70 @@
+#include "backend/cpu/parallel.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "core/env.hpp"
+#include "core/math.hpp"
+#include "core/text.hpp"
+#include "deepgemm/error.hpp"
+
+namespace deepgemm::cpu {
+namespace {
+
+// Why: starting a thread costs some 20 us, about as long as this many steps take.
+constexpr std::int64_t steps_worth_a_thread = 200'000;
+
+// A product that stops at the largest number instead of overflowing.
+std::int64_t product_or_max(std::int64_t a, std::int64_t b) {
+  std::int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
+}  // namespace
+
+int thread_count() {
+  std::int64_t wanted = env::integer("DEEPGEMM_CPU_THREADS", std::thread::hardware_concurrency());
+  if (wanted < 0) {
+    throw ValueError(complaint("DEEPGEMM_CPU_THREADS", to_text(wanted), "a number from 1 up",
+                               "environment variable"));
+  }
+  return static_cast<int>(std::clamp<std::int64_t>(wanted, 1, 256));
+}
+
+void parallel_for(std::int64_t count, std::int64_t cost,
+                  const std::function<void(std::int64_t, std::int64_t)>& body) {
+  if (count <= 0) return;
+  std::int64_t worthwhile = product_or_max(count, cost) / steps_worth_a_thread;
+  std::int64_t threads = std::clamp<std::int64_t>(std::min(count, worthwhile), 1, thread_count());
+  std::int64_t share = ceil_div(count, threads);
+
+  std::mutex mutex;
+  std::exception_ptr failure;
+  auto run = [&](std::int64_t begin, std::int64_t end) noexcept {
+    try {
+      body(begin, end);
+    } catch (...) {
+      std::lock_guard lock(mutex);
+      if (!failure) failure = std::current_exception();
+    }
+  };
+  std::vector<std::thread> workers;
+  workers.reserve(static_cast<std::size_t>(threads));
+  for (std::int64_t begin = share; begin < count; begin += share) {
+    std::int64_t end = std::min(begin + share, count);
+    try {
+      workers.emplace_back(run, begin, end);
+    } catch (const std::system_error&) {
+      run(begin, end);  // no more threads to be had: do it here
+    }
+  }
+  run(0, std::min(share, count));
+  for (std::thread& worker : workers) worker.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace deepgemm::cpu

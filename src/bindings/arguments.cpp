@@ -1,0 +1,236 @@
+#include "bindings/arguments.hpp"
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "bindings/errors.hpp"
+
+namespace deepgemm::bindings {
+namespace {
+
+std::int64_t granularity_part(nb::handle value, const char* argument) {
+  if (value.is_none()) return Granularity::whole;
+  if (PyIndex_Check(value.ptr())) {
+    const nb::object number = nb::steal(PyNumber_Index(value.ptr()));
+    const std::int64_t part = number.is_valid() ? PyLong_AsLongLong(number.ptr()) : -2;
+    if (PyErr_Occurred() != nullptr) PyErr_Clear();
+    if (part == -1) return Granularity::whole;
+    if (part >= 0) return part;
+  }
+  throw ValueError(complaint(argument, nb::cast<std::string>(nb::repr(value)),
+                             "a positive integer, or None for the whole extent"));
+}
+
+bool is_sequence(nb::handle object) {
+  return PyTuple_Check(object.ptr()) || PyList_Check(object.ptr());
+}
+
+// What a program writes as (1, K) is the granularity (1, whole), and likewise for rows; 32 and 128
+// stay what they are, since blocks of that size mean the same for any K.
+std::int64_t as_whole(std::int64_t part, std::int64_t extent) {
+  return part == extent && part != 1 && part != 32 && part != 128 ? Granularity::whole : part;
+}
+
+Granularity normalised(Granularity granularity, std::int64_t rows, std::int64_t k) {
+  return {as_whole(granularity.rows, rows), as_whole(granularity.k, k)};
+}
+
+template <class Enum, std::size_t count>
+Enum parse_word(nb::handle word, const char* argument,
+                const std::array<std::pair<std::string_view, Enum>, count>& known) {
+  std::string found;
+  if (PyUnicode_Check(word.ptr())) {
+    Py_ssize_t length = 0;
+    const char* text = PyUnicode_AsUTF8AndSize(word.ptr(), &length);
+    if (text == nullptr) nb::raise_python_error();
+    const std::string_view view(text, static_cast<std::size_t>(length));
+    for (const auto& [name, value] : known) {
+      if (name == view) return value;
+    }
+    found = "\"" + std::string(view) + "\"";
+  } else {
+    found = nb::cast<std::string>(nb::repr(word));
+  }
+  std::string need;
+  for (const auto& entry : known) {
+    need.append(need.empty() ? "\"" : ", \"").append(entry.first).append("\"");
+  }
+  throw ValueError(complaint(argument, found, "one of " + need));
+}
+
+DType default_out_dtype(DType a) {
+  if (a == DType::float16 || a == DType::float32 || a == DType::float64) {
+    return a == DType::float16 ? DType::float16 : DType::float32;
+  }
+  return DType::bfloat16;
+}
+
+void require_matrix(const TensorView& view, const char* operand) {
+  if (view.rank != 2) throw ValueError(complaint(operand, describe(view), "rank 2"));
+}
+
+}  // namespace
+
+ScaledView Operand::scaled_view() const {
+  ScaledView view{values.view, std::nullopt, std::nullopt};
+  if (sf) {
+    view.sf = sf->view;
+    view.granularity = granularity;
+  }
+  return view;
+}
+
+Operand import_operand(nb::handle object, const char* name, const char* sf_name) {
+  Operand operand;
+  if (!is_sequence(object)) {
+    operand.values = import_array(object, name);
+    return operand;
+  }
+  const Py_ssize_t size = PySequence_Fast_GET_SIZE(object.ptr());
+  if (size != 2 && size != 3) {
+    throw TypeError(complaint(name, "a sequence of " + std::to_string(size) + " items",
+                              "an array, (values, sf) or (values, sf, granularity)"));
+  }
+  PyObject** items = PySequence_Fast_ITEMS(object.ptr());
+  operand.values = import_array(items[0], name);
+  const nb::handle sf(items[1]);
+  if (sf.is_none()) return operand;
+  if (is_number(sf)) {
+    operand.factor = PyFloat_AsDouble(sf.ptr());
+    if (PyErr_Occurred() != nullptr) nb::raise_python_error();
+    return operand;
+  }
+  operand.sf = import_array(sf, sf_name);
+  if (size == 3 && items[2] != Py_None) {
+    operand.granularity = parse_granularity(items[2], "granularity");
+  }
+  return operand;
+}
+
+bool is_number(nb::handle object) {
+  if (PyFloat_Check(object.ptr()) || PyLong_Check(object.ptr())) return true;
+  // NumPy's scalars are the only other ones with a float() that are not arrays.
+  const char* name = Py_TYPE(object.ptr())->tp_name;
+  return std::string_view(name).starts_with("numpy.") &&
+         std::string_view(name) != "numpy.ndarray" &&
+         Py_TYPE(object.ptr())->tp_as_number != nullptr &&
+         Py_TYPE(object.ptr())->tp_as_number->nb_float != nullptr &&
+         !nb::hasattr(object, "__setitem__");
+}
+
+Granularity parse_granularity(nb::handle pair, const char* argument) {
+  if (!is_sequence(pair) || PySequence_Fast_GET_SIZE(pair.ptr()) != 2) {
+    throw ValueError(complaint(argument, nb::cast<std::string>(nb::repr(pair)), "(rows, k)"));
+  }
+  PyObject** items = PySequence_Fast_ITEMS(pair.ptr());
+  return {granularity_part(items[0], argument), granularity_part(items[1], argument)};
+}
+
+void apply_granularity(nb::handle granularity, Operand& a, Operand& b) {
+  if (granularity.is_none()) return;
+  const bool each = is_sequence(granularity) && PySequence_Fast_GET_SIZE(granularity.ptr()) == 2 &&
+                    (is_sequence(PySequence_Fast_ITEMS(granularity.ptr())[0]) ||
+                     is_sequence(PySequence_Fast_ITEMS(granularity.ptr())[1]));
+  if (!each) {
+    a.granularity = b.granularity = parse_granularity(granularity, "granularity");
+    return;
+  }
+  PyObject** items = PySequence_Fast_ITEMS(granularity.ptr());
+  if (items[0] != Py_None) a.granularity = parse_granularity(items[0], "granularity of a");
+  if (items[1] != Py_None) b.granularity = parse_granularity(items[1], "granularity of b");
+}
+
+Activation parse_activation(nb::handle activation) {
+  static constexpr std::array<std::pair<std::string_view, Activation>, 5> known{{
+      {"none", Activation::none},
+      {"relu", Activation::relu},
+      {"gelu", Activation::gelu},
+      {"gelu_tanh", Activation::gelu_tanh},
+      {"silu", Activation::silu},
+  }};
+  if (activation.is_none()) return Activation::none;
+  return parse_word(activation, "activation", known);
+}
+
+Layout parse_layout(nb::handle layout) {
+  static constexpr std::array<std::pair<std::string_view, Layout>, 4> known{{
+      {"nt", Layout::nt},
+      {"nn", Layout::nn},
+      {"tn", Layout::tn},
+      {"tt", Layout::tt},
+  }};
+  return parse_word(layout, "layout", known);
+}
+
+const Policy* parse_policy(nb::handle policy) {
+  if (policy.is_none()) return nullptr;
+  if (!nb::isinstance<Policy>(policy)) {
+    throw TypeError(complaint("policy", "an object of type " + type_name_of(policy),
+                              "a deepgemm.Policy or a dict of its fields"));
+  }
+  return &nb::cast<const Policy&>(policy, false);
+}
+
+namespace {
+
+void import_extras(const GemmHandles& handles, GemmCall& call) {
+  if (!handles.out.is_none()) call.out = import_output(handles.out, "out");
+  if (!handles.c.is_none()) call.c = import_array(handles.c, "c");
+  if (!handles.bias.is_none()) call.bias = import_array(handles.bias, "bias");
+  if (call.out) call.args.out = call.out->view;
+  if (call.c) call.args.c = call.c->view;
+  if (call.bias) call.args.bias = call.bias->view;
+}
+
+void set_extents(GemmCall& call, std::int64_t& k) {
+  const TensorView &a = call.a.values.view, &b = call.b.values.view;
+  require_matrix(a, "a");
+  require_matrix(b, "b");
+  const bool a_turned = call.args.layout == Layout::tn || call.args.layout == Layout::tt;
+  const bool b_turned = call.args.layout == Layout::nt || call.args.layout == Layout::tt;
+  // Why: the second letter tells b: t = [N, K], n = [K, N]; the first one a: n = [M, K], t = [K,
+  // M].
+  call.m = a.shape[a_turned ? 1 : 0];
+  k = a.shape[a_turned ? 0 : 1];
+  call.n = b.shape[b_turned ? 0 : 1];
+}
+
+}  // namespace
+
+GemmCall import_gemm(const GemmHandles& handles) {
+  GemmCall call;
+  call.a = import_operand(handles.a, "a", "sfa");
+  call.b = import_operand(handles.b, "b", "sfb");
+  apply_granularity(handles.granularity, call.a, call.b);
+  call.args.layout = parse_layout(handles.layout);
+  std::int64_t k = 0;
+  set_extents(call, k);
+  if (call.a.granularity) call.a.granularity = normalised(*call.a.granularity, call.m, k);
+  if (call.b.granularity) call.b.granularity = normalised(*call.b.granularity, call.n, k);
+  call.args.a = call.a.scaled_view();
+  call.args.b = call.b.scaled_view();
+  call.args.activation = parse_activation(handles.activation);
+  call.args.alpha = static_cast<float>(handles.alpha * call.a.factor * call.b.factor);
+  if (!handles.out_scale.is_none()) {
+    if (!is_number(handles.out_scale)) {
+      throw TypeError(complaint("out_scale", "an object of type " + type_name_of(handles.out_scale),
+                                "a number"));
+    }
+    call.args.out_scale = static_cast<float>(PyFloat_AsDouble(handles.out_scale.ptr()));
+    if (PyErr_Occurred() != nullptr) nb::raise_python_error();
+  }
+  import_extras(handles, call);
+  call.out_dtype =
+      handles.out_dtype.is_none()
+          ? (call.out ? call.out->view.dtype : default_out_dtype(call.args.a.values.dtype))
+          : parse_dtype(handles.out_dtype, "out_dtype");
+  if (call.out && call.out_dtype != call.out->view.dtype) {
+    throw TypeError(complaint("out", std::string(name(call.out->view.dtype)),
+                              std::string(name(call.out_dtype)), "as out_dtype says"));
+  }
+  return call;
+}
+
+}  // namespace deepgemm::bindings

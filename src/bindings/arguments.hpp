@@ -1,0 +1,59 @@
+// From Python arguments to GemmArgs and CallOptions; shared by the bindings of every op.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>  // in every file: text converts the same way everywhere
+
+#include <optional>
+
+#include "bindings/tensor_import.hpp"
+#include "deepgemm/gemm.hpp"
+#include "deepgemm/scaling.hpp"
+
+namespace deepgemm::bindings {
+
+// One scaled or plain operand: an array, (values, sf), or (values, sf, granularity).
+struct Operand {
+  Array values;
+  std::optional<Array> sf;
+  std::optional<Granularity> granularity;
+  double factor = 1.0;  // an sf given as a number: folded into alpha
+
+  ScaledView scaled_view() const;
+};
+Operand import_operand(nb::handle object, const char* name, const char* sf_name);
+
+// (rows, k): positive integers, or None, 0, -1 for "the whole extent".
+Granularity parse_granularity(nb::handle pair, const char* argument);
+// `granularity=` of a product: (rows, k) for both scaled operands, or one such pair (or None) each.
+// Replaces what the operands carry.
+void apply_granularity(nb::handle granularity, Operand& a, Operand& b);
+
+Activation parse_activation(nb::handle activation);
+Layout parse_layout(nb::handle layout);
+// A Policy, or null for None.
+const Policy* parse_policy(nb::handle policy);
+
+// Every argument of deepgemm.gemm but the stream and the output's allocation.
+struct GemmHandles {
+  nb::handle a, b, out, c, bias, activation;
+  double alpha;
+  nb::handle out_dtype, out_scale, layout, granularity;
+};
+
+// Keeps the imported arrays alive beside the views that point into them.
+struct GemmCall {
+  Operand a, b;
+  std::optional<Array> out, c, bias;
+  GemmArgs args;
+  std::int64_t m = 0, n = 0;
+  DType out_dtype = DType::bfloat16;
+};
+// Imports everything; `out` stays unset if None was given, with m, n and out_dtype to allocate it.
+GemmCall import_gemm(const GemmHandles& handles);
+
+// Options of this thread (deepgemm.options), for a device; the stream is the caller's.
+CallOptions call_options(Device device);
+void bind_options(nb::module_& module);
+
+}  // namespace deepgemm::bindings

@@ -1,0 +1,191 @@
+// The Python face of DeviceArray, and its DLPack export.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
+
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "bindings/device_array.hpp"
+#include "bindings/errors.hpp"
+#include "bindings/tensor_import.hpp"
+#include "bindings/tensor_output.hpp"
+
+namespace deepgemm::bindings {
+namespace {
+
+using namespace nb::literals;
+
+// What a DLPack consumer holds: the memory, and room for the extents that the tensor points to.
+template <class Managed>
+struct Export {
+  explicit Export(const DeviceArray& array) : memory(array.memory()) {
+    const TensorView& view = array.view();
+    shape = view.shape;
+    strides = view.strides;
+    managed.tensor.data = view.data;
+    managed.tensor.device = {
+        view.device.kind == DeviceKind::cpu ? dlpack::device_cpu : dlpack::device_cuda,
+        view.device.index};
+    managed.tensor.rank = view.rank;
+    managed.tensor.dtype = dlpack_type(view.dtype);
+    managed.tensor.shape = shape.data();
+    managed.tensor.strides = strides.data();
+    managed.context = this;
+    managed.deleter = [](Managed* self) { delete static_cast<Export*>(self->context); };
+  }
+  Managed managed;
+  std::shared_ptr<void> memory;
+  std::array<std::int64_t, max_rank> shape, strides;
+};
+
+// A consumer renames the capsule and takes the tensor over; otherwise it is ours to free.
+template <class Managed>
+void destroy_capsule(PyObject* capsule, const char* name) {
+  if (!PyCapsule_IsValid(capsule, name)) return;
+  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
+  managed->deleter(managed);
+}
+
+nb::object to_dlpack(const DeviceArray& array, nb::handle stream, nb::handle max_version,
+                     nb::handle dl_device, nb::handle copy) {
+  if (copy.ptr() == Py_True || !dl_device.is_none()) {
+    PyErr_SetString(PyExc_BufferError, "DeviceArray: exports neither copies nor other devices");
+    nb::raise_python_error();
+  }
+  // Work of this library may be in flight on any stream: wait, unless the consumer declines (-1).
+  if (!PyLong_Check(stream.ptr()) || PyLong_AsLongLong(stream.ptr()) != -1) array.synchronize();
+  const bool versioned = !max_version.is_none() && nb::cast<int>(nb::object(max_version[0])) >= 1;
+  if (versioned) {
+    auto owned = std::make_unique<Export<dlpack::ManagedTensorVersioned>>(array);
+    owned->managed.version = {1, 1};
+    nb::object capsule = nb::steal(
+        PyCapsule_New(&owned->managed, dlpack::versioned_capsule_name, [](PyObject* self) {
+          destroy_capsule<dlpack::ManagedTensorVersioned>(self, dlpack::versioned_capsule_name);
+        }));
+    if (capsule.is_valid()) (void)owned.release();
+    return capsule;
+  }
+  auto owned = std::make_unique<Export<dlpack::ManagedTensor>>(array);
+  nb::object capsule =
+      nb::steal(PyCapsule_New(&owned->managed, dlpack::capsule_name, [](PyObject* self) {
+        destroy_capsule<dlpack::ManagedTensor>(self, dlpack::capsule_name);
+      }));
+  if (capsule.is_valid()) (void)owned.release();
+  return capsule;
+}
+
+nb::tuple dlpack_device(const DeviceArray& array) {
+  const Device device = array.view().device;
+  return nb::make_tuple(
+      device.kind == DeviceKind::cpu ? int{dlpack::device_cpu} : int{dlpack::device_cuda},
+      device.index);
+}
+
+Device device_from_index(int index) {
+  if (index < 0) return {DeviceKind::cpu, 0};
+  return {DeviceKind::cuda, index};
+}
+
+nb::tuple extents(const std::array<std::int64_t, max_rank>& values, int rank) {
+  nb::list list;
+  for (int i = 0; i < rank; ++i) list.append(values[i]);
+  return nb::tuple(list);
+}
+
+DeviceArray from_numpy(nb::handle source, nb::handle dtype, int device) {
+  const Array array = import_array(source, "array");
+  TensorView view = array.view;
+  if (view.device.kind != DeviceKind::cpu) {
+    throw ValueError(complaint("array", describe(view), "an array in host memory"));
+  }
+  if (!dtype.is_none()) {
+    const DType logical = parse_dtype(dtype, "dtype");
+    if (size_in_bytes(logical) != size_in_bytes(view.dtype)) {
+      throw TypeError(complaint("dtype", std::string(name(logical)),
+                                "elements of the size of " + std::string(name(view.dtype))));
+    }
+    view.dtype = logical;
+  }
+  DeviceArray result({view.shape.begin(), view.shape.begin() + view.rank}, view.dtype,
+                     device_from_index(device));
+  std::int64_t expected = 1;
+  for (int i = view.rank - 1; i >= 0; --i) {
+    if (view.shape[i] > 1 && view.strides[i] != expected && view.size() > 0) {
+      throw ValueError(complaint("array", describe(view), "a C-contiguous array",
+                                 "numpy.ascontiguousarray makes one"));
+    }
+    expected *= view.shape[i];
+  }
+  result.copy_from(view.data);
+  return result;
+}
+
+nb::object to_numpy(const DeviceArray& self) {
+  if (!self.is_contiguous()) {
+    throw ValueError(complaint("to_numpy", describe(self.view()), "a contiguous array"));
+  }
+  const TensorView& view = self.view();
+  Output output = allocate_numpy(view.dtype, view.shape.data(), view.rank);
+  self.copy_to(output.array.view.data);
+  return output.object;
+}
+
+}  // namespace
+
+void bind_device_array(nb::module_& module) {
+  nb::class_<DeviceArray>(
+      module, "DeviceArray", nb::is_final(),
+      "Memory on CUDA device `device` (host memory if it is -1), for use without a framework.\n\n"
+      "It speaks DLPack, so torch, cupy and jax can adopt it. Operations on DeviceArrays run on\n"
+      "the default stream unless given another; to_numpy() waits for the default stream.")
+      .def(
+          "__init__",
+          [](DeviceArray* self, const std::vector<std::int64_t>& shape, nb::handle dtype,
+             int device) {
+            new (self) DeviceArray(shape, parse_dtype(dtype, "dtype"), device_from_index(device));
+          },
+          "shape"_a, "dtype"_a.none(), "device"_a = 0,
+          nb::sig("def __init__(self, shape: Sequence[int], dtype: object, device: int = 0) -> "
+                  "None"))
+      .def_prop_ro(
+          "shape", [](const DeviceArray& a) { return extents(a.view().shape, a.view().rank); },
+          nb::sig("def shape(self) -> tuple[int, ...]"))
+      .def_prop_ro(
+          "strides", [](const DeviceArray& a) { return extents(a.view().strides, a.view().rank); },
+          nb::sig("def strides(self) -> tuple[int, ...]"), "In elements.")
+      .def_prop_ro("dtype", [](const DeviceArray& a) { return std::string(name(a.view().dtype)); })
+      .def_prop_ro("device",
+                   [](const DeviceArray& a) {
+                     const Device device = a.view().device;
+                     return device.kind == DeviceKind::cpu ? -1 : device.index;
+                   })
+      .def_prop_ro("nbytes", &DeviceArray::size_bytes)
+      .def_prop_ro(
+          "data_ptr",
+          [](const DeviceArray& a) { return reinterpret_cast<std::uintptr_t>(a.view().data); })
+      .def_static("from_numpy", &from_numpy, "array"_a.none(), "dtype"_a = nb::none(),
+                  "device"_a = 0,
+                  nb::sig("def from_numpy(array: object, dtype: object | None = None, device: int "
+                          "= 0) -> DeviceArray"),
+                  "Copies a C-contiguous array; `dtype` re-reads elements of the same size.")
+      .def("to_numpy", &to_numpy, nb::sig("def to_numpy(self) -> Any"),
+           "Copies to a NumPy array (ml_dtypes for bfloat16 and float8).")
+      .def("fill", &DeviceArray::fill, "byte"_a, "Sets every byte.")
+      .def("strided", &DeviceArray::strided, "shape"_a, "strides"_a, "offset"_a = 0,
+           nb::sig("def strided(self, shape: Sequence[int], strides: Sequence[int], offset: int = "
+                   "0) -> DeviceArray"),
+           "Another shape over the same memory; strides and offset in elements.")
+      .def("synchronize", &DeviceArray::synchronize, "Waits for all work of the device.")
+      .def("__repr__",
+           [](const DeviceArray& a) { return "DeviceArray(" + describe(a.view()) + ")"; })
+      .def("__dlpack_device__", &dlpack_device,
+           nb::sig("def __dlpack_device__(self) -> tuple[int, int]"))
+      .def("__dlpack__", &to_dlpack, nb::kw_only(), "stream"_a = nb::none(),
+           "max_version"_a = nb::none(), "dl_device"_a = nb::none(), "copy"_a = nb::none(),
+           nb::sig("def __dlpack__(self, *, stream: object | None = None, max_version: "
+                   "tuple[int, int] | None = None, dl_device: object | None = None, copy: bool | "
+                   "None = None) -> object"));
+}
+
+}  // namespace deepgemm::bindings

@@ -1,0 +1,113 @@
+// deepgemm._ext.gemm and Policy.
+#include <nanobind/stl/optional.h>
+
+#include <string>
+#include <utility>
+
+#include "bindings/arguments.hpp"
+#include "bindings/bind.hpp"
+#include "bindings/errors.hpp"
+#include "bindings/tensor_output.hpp"
+
+namespace deepgemm::bindings {
+namespace {
+
+using namespace nb::literals;
+
+nb::object gemm_binding(nb::handle a, nb::handle b, nb::handle out, nb::handle c, nb::handle bias,
+                        nb::handle activation, double alpha, nb::handle out_dtype,
+                        nb::handle out_scale, nb::handle layout, nb::handle granularity,
+                        nb::handle policy, nb::handle stream, bool accumulate_in_f64) {
+  GemmCall call = import_gemm(
+      {a, b, out, c, bias, activation, alpha, out_dtype, out_scale, layout, granularity});
+  const Array& like = call.a.values;
+  CallOptions options = call_options(like.view.device);
+  options.stream = find_stream(stream, like);
+  options.policy = parse_policy(policy);
+  options.accumulate_in_f64 = accumulate_in_f64;
+  std::optional<Output> output;
+  if (!call.out) {
+    output = allocate_like(like, call.out_dtype, {call.m, call.n});
+    call.args.out = output->array.view;
+  }
+  {
+    // Why always: it runs on the CPU, or may compile a kernel for a third of a second; PyTorch
+    // releases the GIL in every operator for the same reason.
+    const nb::gil_scoped_release released;
+    gemm(call.args, options);
+  }
+  if (output) return finish(*output, like, options.stream);
+  return nb::borrow(out);
+}
+
+// One keyword of Policy's constructor and one attribute.
+template <class T>
+void set_field(const nb::kwargs& fields, const char* name, std::optional<T>& field) {
+  if (!fields.contains(name)) return;
+  const nb::object value = fields[name];
+  if (!value.is_none()) field = nb::cast<T>(value);
+}
+
+void make_policy(Policy* self, const nb::kwargs& fields) {
+  new (self) Policy();
+  set_field(fields, "kernel", self->kernel);
+  set_field(fields, "tile_m", self->tile_m);
+  set_field(fields, "tile_n", self->tile_n);
+  set_field(fields, "stages", self->stages);
+  set_field(fields, "cluster_m", self->cluster_m);
+  set_field(fields, "cluster_n", self->cluster_n);
+  set_field(fields, "consumers", self->consumers);
+  set_field(fields, "consumers_n", self->consumers_n);
+  set_field(fields, "group", self->group);
+  set_field(fields, "num_sms", self->num_sms);
+  set_field(fields, "raster_along_n", self->raster_along_n);
+  set_field(fields, "ordered", self->ordered);
+  for (const auto& [key, value] : fields) {
+    if (!nb::hasattr(nb::type<Policy>(), key)) {
+      throw ValueError(complaint("policy", "the field " + nb::cast<std::string>(nb::str(key)),
+                                 "an attribute of deepgemm.Policy"));
+    }
+  }
+}
+
+void bind_policy(nb::module_& module) {
+  nb::class_<Policy>(module, "Policy",
+                     "How to compute. Fields left None are chosen by the heuristics; an illegal\n"
+                     "choice is a ValueError that names the rule.")
+      .def("__init__", &make_policy, "fields"_a,
+           nb::sig("def __init__(self, *, kernel: str | None = None, tile_m: int | None = None, "
+                   "tile_n: int | None = None, stages: int | None = None, cluster_m: int | None "
+                   "= None, cluster_n: int | None = None, consumers: int | None = None, "
+                   "consumers_n: int | None = None, group: int | None = None, num_sms: int | None "
+                   "= None, raster_along_n: bool | None = None, ordered: bool | None = None) -> "
+                   "None"))
+      .def_rw("kernel", &Policy::kernel, nb::arg().none())
+      .def_rw("tile_m", &Policy::tile_m, nb::arg().none())
+      .def_rw("tile_n", &Policy::tile_n, nb::arg().none())
+      .def_rw("stages", &Policy::stages, nb::arg().none())
+      .def_rw("cluster_m", &Policy::cluster_m, nb::arg().none())
+      .def_rw("cluster_n", &Policy::cluster_n, nb::arg().none())
+      .def_rw("consumers", &Policy::consumers, nb::arg().none())
+      .def_rw("consumers_n", &Policy::consumers_n, nb::arg().none())
+      .def_rw("group", &Policy::group, nb::arg().none())
+      .def_rw("num_sms", &Policy::num_sms, nb::arg().none())
+      .def_rw("raster_along_n", &Policy::raster_along_n, nb::arg().none())
+      .def_rw("ordered", &Policy::ordered, nb::arg().none());
+}
+
+}  // namespace
+
+void bind_gemm(nb::module_& module) {
+  bind_policy(module);
+  module.def("gemm", &gemm_binding, "a"_a.none(), "b"_a.none(), "out"_a.none(), "c"_a.none(),
+             "bias"_a.none(), "activation"_a.none(), "alpha"_a, "out_dtype"_a.none(),
+             "out_scale"_a.none(), "layout"_a.none(), "granularity"_a.none(), "policy"_a.none(),
+             "stream"_a.none(), "accumulate_in_f64"_a = false,
+             nb::sig("def gemm(a: object, b: object, out: object, c: object, bias: object, "
+                     "activation: object, alpha: float, out_dtype: object, out_scale: object, "
+                     "layout: object, granularity: object, policy: object, stream: object, "
+                     "accumulate_in_f64: bool = False) -> Any"),
+             "See deepgemm.gemm, which gives the arguments their defaults.");
+}
+
+}  // namespace deepgemm::bindings

@@ -1,0 +1,104 @@
+// deepgemm._ext.quantize and dequantize.
+#include <optional>
+#include <string>
+
+#include "bindings/arguments.hpp"
+#include "bindings/bind.hpp"
+#include "bindings/errors.hpp"
+#include "bindings/tensor_output.hpp"
+#include "deepgemm/quantize.hpp"
+
+namespace deepgemm::bindings {
+namespace {
+
+using namespace nb::literals;
+
+// (1, K) of the caller is (1, whole); the fast layout is for factors that lie along rows.
+bool wants_fast_scales(const Granularity& granularity, const ScaleExtents& extents) {
+  return granularity.rows == 1 && extents.k > 0;
+}
+
+nb::tuple granularity_tuple(const Granularity& granularity) {
+  const auto part = [](std::int64_t value) -> nb::object {
+    if (value == Granularity::whole) return nb::none();
+    return nb::int_(value);
+  };
+  return nb::make_tuple(part(granularity.rows), part(granularity.k));
+}
+
+nb::tuple quantize_binding(nb::handle x, nb::handle granularity, nb::handle dtype,
+                           bool power_of_two, double amax_floor, nb::handle stream) {
+  const Array source = import_array(x, "x");
+  if (source.view.rank != 2) throw ValueError(complaint("x", describe(source.view), "rank 2"));
+  QuantizeOptions options;
+  options.granularity =
+      granularity.is_none() ? per_tensor : parse_granularity(granularity, "granularity");
+  options.power_of_two = power_of_two;
+  options.amax_floor = static_cast<float>(amax_floor);
+  const DType target = parse_dtype(dtype, "dtype");
+  if (!is_float8(target)) {
+    throw TypeError(complaint("dtype", std::string(name(target)), "float8_e4m3fn or float8_e5m2"));
+  }
+  const std::int64_t rows = source.view.shape[0], k = source.view.shape[1];
+  if (options.granularity.k == k && k != 128 && k != 32) options.granularity.k = Granularity::whole;
+  const ScaleExtents extents = scale_extents(options.granularity, rows, k);
+  Output values = allocate_like(source, target, {rows, k});
+  Output sf = wants_fast_scales(options.granularity, extents)
+                  ? allocate_fast_scales(source, extents.rows, extents.k)
+                  : allocate_like(source, DType::float32, {extents.rows, extents.k});
+  CallOptions call = call_options(source.view.device);
+  call.stream = find_stream(stream, source);
+  {
+    const nb::gil_scoped_release released;
+    quantize(source.view, values.array.view, sf.array.view, options, call);
+  }
+  return nb::make_tuple(finish(values, source, call.stream), finish(sf, source, call.stream),
+                        granularity_tuple(options.granularity));
+}
+
+nb::object dequantize_binding(nb::handle q, nb::handle out, nb::handle out_dtype,
+                              nb::handle granularity, nb::handle stream) {
+  Operand operand = import_operand(q, "values", "sf");
+  if (!operand.sf) {
+    throw TypeError(complaint("q", "values without scale factors",
+                              "(values, sf) with sf an array, as quantize returns"));
+  }
+  if (!granularity.is_none()) {
+    operand.granularity = parse_granularity(granularity, "granularity");
+  }
+  const TensorView& view = operand.values.view;
+  if (view.rank != 2) throw ValueError(complaint("values", describe(view), "rank 2"));
+  std::optional<Array> given;
+  std::optional<Output> made;
+  if (out.is_none()) {
+    const DType target = out_dtype.is_none() ? DType::float32 : parse_dtype(out_dtype, "out_dtype");
+    made = allocate_like(operand.values, target, {view.shape[0], view.shape[1]});
+  } else {
+    given = import_output(out, "out");
+  }
+  CallOptions call = call_options(view.device);
+  call.stream = find_stream(stream, operand.values);
+  {
+    const nb::gil_scoped_release released;
+    dequantize(operand.scaled_view(), made ? made->array.view : given->view, call);
+  }
+  return made ? finish(*made, operand.values, call.stream) : nb::borrow(out);
+}
+
+}  // namespace
+
+void bind_quantize(nb::module_& module) {
+  module.def("quantize", &quantize_binding, "x"_a.none(), "granularity"_a.none(), "dtype"_a.none(),
+             "power_of_two"_a, "amax_floor"_a, "stream"_a.none(),
+             nb::sig("def quantize(x: object, granularity: object, dtype: object, power_of_two: "
+                     "bool, amax_floor: float, stream: object) -> tuple[Any, Any, tuple[int | "
+                     "None, int | None]]"),
+             "(values, sf, granularity); see deepgemm.quantize.");
+  module.def("dequantize", &dequantize_binding, "q"_a.none(), "out"_a.none(), "out_dtype"_a.none(),
+             "granularity"_a.none(), "stream"_a.none(),
+             nb::sig("def dequantize(q: object, out: object, out_dtype: object, granularity: "
+                     "object, stream: object) -> Any"),
+             "See deepgemm.dequantize.");
+}
+
+}  // namespace deepgemm::bindings

@@ -1,0 +1,148 @@
+// Explanations and preparation: from arrays, or from shapes alone with no memory behind them.
+
+#include <optional>
+#include <string>
+
+#include "bindings/arguments.hpp"
+#include "bindings/bind.hpp"
+#include "bindings/errors.hpp"
+#include "deepgemm/runtime.hpp"
+
+namespace deepgemm::bindings {
+namespace {
+
+using namespace nb::literals;
+
+nb::dict to_dict(const KernelReport& report) {
+  nb::dict fields;
+  for (const auto& [key, value] : report.fields) fields[key.c_str()] = value;
+  nb::dict result;
+  result["kernel"] = report.kernel;
+  result["config"] = report.config;
+  result["fields"] = fields;
+  result["reason"] = report.reason;
+  result["origin"] = report.origin;
+  result["milliseconds"] = report.milliseconds;
+  result["shared_bytes"] = report.shared_bytes;
+  result["threads"] = report.threads;
+  result["grid"] = report.grid;
+  result["stages"] = report.stages;
+  return result;
+}
+
+nb::dict report(const GemmArgs& args, const Policy* policy, int device, bool compile) {
+  KernelReport result;
+  {
+    const nb::gil_scoped_release released;
+    result = compile ? prepare(args, policy, device) : explain(args, policy, device);
+  }
+  return to_dict(result);
+}
+
+nb::dict report_gemm(nb::handle a, nb::handle b, nb::handle out, nb::handle c, nb::handle bias,
+                     nb::handle activation, double alpha, nb::handle out_dtype,
+                     nb::handle out_scale, nb::handle layout, nb::handle granularity,
+                     nb::handle policy, int device, bool compile) {
+  GemmCall call = import_gemm(
+      {a, b, out, c, bias, activation, alpha, out_dtype, out_scale, layout, granularity});
+  if (!call.out) {
+    call.args.out = make_view(nullptr, call.out_dtype, {call.m, call.n}, call.args.a.values.device);
+  }
+  return report(call.args, parse_policy(policy), device, compile);
+}
+
+// Null data stands for aligned memory.
+ScaledView shape_operand(nb::handle dtype, nb::handle granularity, std::int64_t rows,
+                         std::int64_t k, bool turned, Device device, const char* argument) {
+  ScaledView operand;
+  const DType type = parse_dtype(dtype, argument);
+  operand.values = turned ? make_view(nullptr, type, {k, rows}, device)
+                          : make_view(nullptr, type, {rows, k}, device);
+  if (granularity.is_none()) return operand;
+  operand.granularity = parse_granularity(granularity, argument);
+  const ScaleExtents extents = scale_extents(*operand.granularity, rows, k);
+  if (operand.granularity->rows == 1) {  // the fast layout, as quantize makes it
+    const std::int64_t padded = (extents.rows + 3) / 4 * 4;
+    operand.sf = make_view(nullptr, DType::float32, {extents.rows, extents.k}, device);
+    operand.sf->strides = {1, padded};
+  } else {
+    operand.sf = make_view(nullptr, DType::float32, {extents.rows, extents.k}, device);
+  }
+  return operand;
+}
+
+nb::dict report_shape(std::int64_t m, std::int64_t n, std::int64_t k, nb::handle a_dtype,
+                      nb::handle b_dtype, nb::handle out_dtype, nb::handle a_granularity,
+                      nb::handle b_granularity, nb::handle layout, nb::handle activation, bool c,
+                      bool bias, nb::handle policy, int device, bool compile) {
+  if (m < 0 || n < 0 || k < 0) {
+    throw ValueError(complaint(
+        "shape", std::to_string(m) + " x " + std::to_string(n) + " x " + std::to_string(k),
+        "M, N, K of 0 or more"));
+  }
+  const Device where{DeviceKind::cuda, device < 0 ? 0 : device};
+  GemmArgs args;
+  args.layout = parse_layout(layout);
+  const bool a_turned = args.layout == Layout::tn || args.layout == Layout::tt;
+  const bool b_turned = args.layout == Layout::nn || args.layout == Layout::tn;
+  args.a = shape_operand(a_dtype, a_granularity, m, k, a_turned, where, "a");
+  args.b = shape_operand(b_dtype, b_granularity, n, k, b_turned, where, "b");
+  args.activation = parse_activation(activation);
+  args.out = make_view(nullptr, parse_dtype(out_dtype, "out_dtype"), {m, n}, where);
+  if (c) args.c = args.out;
+  if (bias) args.bias = make_view(nullptr, DType::float32, {n}, where);
+  return report(args, parse_policy(policy), device, compile);
+}
+
+nb::list selectable() {
+  nb::list result;
+  for (const KernelReport& kernel : selectable_kernels()) result.append(to_dict(kernel));
+  return result;
+}
+
+nb::dict compile_one(std::size_t index) {
+  CompileReport report;
+  {
+    const nb::gil_scoped_release released;
+    report = compile_selectable(index);
+  }
+  nb::dict result;
+  result["kernel"] = report.kernel;
+  result["config"] = report.config;
+  result["log"] = report.log;
+  result["milliseconds"] = report.milliseconds;
+  result["cubin_bytes"] = report.cubin_bytes;
+  result["cubin"] = nb::bytes(report.cubin.data(), report.cubin.size());
+  return result;
+}
+
+}  // namespace
+
+void bind_reports(nb::module_& module) {
+  module.def("report_gemm", &report_gemm, "a"_a.none(), "b"_a.none(), "out"_a.none(), "c"_a.none(),
+             "bias"_a.none(), "activation"_a.none(), "alpha"_a, "out_dtype"_a.none(),
+             "out_scale"_a.none(), "layout"_a.none(), "granularity"_a.none(), "policy"_a.none(),
+             "device"_a, "compile"_a,
+             nb::sig("def report_gemm(a: object, b: object, out: object, c: object, bias: object, "
+                     "activation: object, alpha: float, out_dtype: object, out_scale: object, "
+                     "layout: object, granularity: object, policy: object, device: int, compile: "
+                     "bool) -> dict[str, Any]"),
+             "How gemm would compute this; with `compile` the kernel is prepared too.");
+  module.def("report_shape", &report_shape, "m"_a, "n"_a, "k"_a, "a_dtype"_a.none(),
+             "b_dtype"_a.none(), "out_dtype"_a.none(), "a_granularity"_a.none(),
+             "b_granularity"_a.none(), "layout"_a.none(), "activation"_a.none(), "c"_a, "bias"_a,
+             "policy"_a.none(), "device"_a, "compile"_a,
+             nb::sig("def report_shape(m: int, n: int, k: int, a_dtype: object, b_dtype: object, "
+                     "out_dtype: object, a_granularity: object, b_granularity: object, layout: "
+                     "object, activation: object, c: bool, bias: bool, policy: object, device: "
+                     "int, compile: bool) -> dict[str, Any]"),
+             "The same for aligned arrays of these shapes; a granularity of None means no sf.");
+  module.def("selectable_kernels", &selectable,
+             nb::sig("def selectable_kernels() -> list[dict[str, Any]]"),
+             "Every config that the heuristics can select.");
+  module.def("compile_selectable", &compile_one, "index"_a,
+             nb::sig("def compile_selectable(index: int) -> dict[str, Any]"),
+             "Compiles one of them with ptxas -v, touching no cache.");
+}
+
+}  // namespace deepgemm::bindings

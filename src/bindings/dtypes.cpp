@@ -1,0 +1,102 @@
+// Element types: DLPack codes, names, and the dtype objects of the frameworks.
+#include <array>
+#include <utility>
+
+#include "bindings/errors.hpp"
+#include "bindings/tensor_import.hpp"
+
+namespace deepgemm::bindings {
+namespace {
+
+struct Code {
+  DType dtype;
+  std::uint8_t code, bits;
+};
+constexpr std::array<Code, 13> codes{{
+    {DType::float8_e4m3fn, dlpack::code_float8_e4m3fn, 8},
+    {DType::float8_e5m2, dlpack::code_float8_e5m2, 8},
+    {DType::float8_e8m0fnu, dlpack::code_float8_e8m0fnu, 8},
+    {DType::bfloat16, dlpack::code_bfloat, 16},
+    {DType::float16, dlpack::code_float, 16},
+    {DType::float32, dlpack::code_float, 32},
+    {DType::float64, dlpack::code_float, 64},
+    {DType::uint8, dlpack::code_uint, 8},
+    {DType::int8, dlpack::code_int, 8},
+    {DType::uint16, dlpack::code_uint, 16},
+    {DType::int16, dlpack::code_int, 16},
+    {DType::int32, dlpack::code_int, 32},
+    {DType::int64, dlpack::code_int, 64},
+}};
+
+std::string describe_code(const dlpack::DataType& dtype) {
+  static constexpr std::array<const char*, 18> kinds{"int",
+                                                     "uint",
+                                                     "float",
+                                                     "handle",
+                                                     "bfloat",
+                                                     "complex",
+                                                     "bool",
+                                                     "float8_e3m4",
+                                                     "float8_e4m3",
+                                                     "float8_e4m3b11fnuz",
+                                                     "float8_e4m3fn",
+                                                     "float8_e4m3fnuz",
+                                                     "float8_e5m2",
+                                                     "float8_e5m2fnuz",
+                                                     "float8_e8m0fnu",
+                                                     "float6_e2m3fn",
+                                                     "float6_e3m2fn",
+                                                     "float4_e2m1fn"};
+  std::string text =
+      dtype.code < kinds.size() ? kinds[dtype.code] : "DLPack code " + std::to_string(dtype.code);
+  if (dtype.code <= dlpack::code_complex) text += std::to_string(dtype.bits);
+  if (dtype.lanes != 1) text += " x " + std::to_string(dtype.lanes) + " lanes";
+  return text;
+}
+
+// "torch.bfloat16" -> "bfloat16"
+std::string last_word(const std::string& text) { return text.substr(text.rfind('.') + 1); }
+
+std::string dtype_text(nb::handle dtype) {
+  if (nb::isinstance<nb::str>(dtype)) return nb::cast<std::string>(dtype);
+  for (const char* attribute : {"name", "__name__"}) {
+    const nb::object value = nb::getattr(dtype, attribute, nb::none());
+    if (nb::isinstance<nb::str>(value)) return nb::cast<std::string>(value);
+  }
+  return last_word(nb::cast<std::string>(nb::str(dtype)));
+}
+
+}  // namespace
+
+DType dtype_of(const dlpack::DataType& dtype, const char* operand) {
+  for (const Code& entry : codes) {
+    if (entry.code == dtype.code && entry.bits == dtype.bits && dtype.lanes == 1) {
+      return entry.dtype;
+    }
+  }
+  throw TypeError(complaint(operand, describe_code(dtype),
+                            "float8_e4m3fn, float8_e5m2, float8_e8m0fnu, bfloat16, float16, "
+                            "float32, float64 or an integer of 8 to 64 bits"));
+}
+
+dlpack::DataType dlpack_type(DType dtype) noexcept {
+  for (const Code& entry : codes) {
+    if (entry.dtype == dtype) return {entry.code, entry.bits, 1};
+  }
+  return {};
+}
+
+DType parse_dtype(nb::handle dtype, const char* argument) {
+  const std::string text = dtype_text(dtype);
+  try {
+    return dtype_from_name(text);
+  } catch (const TypeError&) {
+    std::string known;
+    for (const Code& entry : codes) {
+      known.append(known.empty() ? "" : ", ").append(name(entry.dtype));
+    }
+    throw TypeError(complaint(argument, "dtype " + text, "one of " + known));
+  }
+}
+
+}  // namespace deepgemm::bindings

@@ -1,0 +1,19 @@
+// deepgemm._ext: everything that Python needs of libdeepgemm. Loading it loads no libcuda, no NVRTC
+// and no Python package.
+#include <nanobind/nanobind.h>
+
+#include "bindings/bind.hpp"
+
+NB_MODULE(_ext, module) {
+  using namespace deepgemm::bindings;
+  module.doc() = "The compiled half of deepgemm; use the deepgemm package.";
+  bind_errors(module);
+  bind_options(module);
+  bind_gemm(module);
+  bind_view(module);
+  bind_device_array(module);
+  bind_quantize(module);
+  bind_runtime(module);
+  bind_reports(module);
+  bind_cache(module);
+}

@@ -1,0 +1,72 @@
+// From a Python array of any framework to a TensorView, without copying and in tens of nanoseconds.
+// What a type offers is found once per exact type; afterwards an import is one C call (exchange
+// API), one attribute (NumPy, CuPy) or one capsule (everything else that speaks DLPack).
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>  // in every file: text converts the same way everywhere
+
+#include <string>
+
+#include "bindings/dlpack_abi.hpp"
+#include "deepgemm/gemm.hpp"
+#include "deepgemm/tensor.hpp"
+
+namespace deepgemm::bindings {
+
+namespace nb = nanobind;
+
+enum class Framework : std::uint8_t {
+  exchange,  // offers the DLPack C exchange API (PyTorch >= 2.10)
+  numpy,     // and NumPy scalars
+  cupy,
+  jax,
+  torch,         // PyTorch without the exchange API
+  device_array,  // deepgemm.DeviceArray
+  view,          // deepgemm.view(x, dtype)
+  other,         // any other object with __dlpack__
+};
+
+// What is known about one exact Python type. Entries live for ever.
+struct ArrayType {
+  PyTypeObject* type = nullptr;
+  Framework framework = Framework::other;
+  const dlpack::ExchangeApi* api = nullptr;
+};
+
+struct Array {
+  TensorView view;
+  const ArrayType* type = nullptr;  // of `source`
+  nb::handle source;                // the framework's object: inside a view, the viewed one
+  nb::object owner;                 // what keeps the memory exported, if the source alone does not
+};
+
+// A logical dtype over an array that stores it as integers of the same size.
+struct View {
+  nb::object array;
+  DType dtype = DType::uint8;
+};
+
+// `operand` names the array in errors. Throws TypeError for what is no array or has no memory.
+Array import_array(nb::handle object, const char* operand);
+// The same for an array that will be written: refuses what cannot be (jax, requires_grad).
+Array import_output(nb::handle object, const char* operand);
+// True for int, float and NumPy scalars.
+bool is_number(nb::handle object);
+
+DType dtype_of(const dlpack::DataType& dtype, const char* operand);
+dlpack::DataType dlpack_type(DType dtype) noexcept;
+// A str, or the dtype object or scalar class of any framework.
+DType parse_dtype(nb::handle dtype, const char* argument);
+
+// The stream that a caller named, else the current one of the array's framework on its device.
+Stream find_stream(nb::handle stream, const Array& array);
+
+// Classification, shared by the files of this folder.
+const ArrayType& array_type(nb::handle object, const char* operand);
+TensorView view_of(const dlpack::Tensor& tensor, const char* operand);
+Array import_numpy(nb::handle object, const ArrayType& type, const char* operand);
+Array import_cupy(nb::handle object, const ArrayType& type, const char* operand);
+Array import_capsule(nb::handle object, const ArrayType& type, const char* operand);
+
+}  // namespace deepgemm::bindings

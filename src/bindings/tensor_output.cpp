@@ -1,0 +1,186 @@
+#include "bindings/tensor_output.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/device_array.hpp"
+#include "bindings/errors.hpp"
+#include "deepgemm/device_memory.hpp"
+
+namespace deepgemm::bindings {
+namespace {
+
+using Shape = std::vector<std::int64_t>;
+
+nb::object loaded_module(const char* name) {
+  return nb::module_::import_("sys").attr("modules")[name];
+}
+
+nb::tuple to_tuple(const Shape& shape) {
+  nb::list list;
+  for (std::int64_t extent : shape) list.append(extent);
+  return nb::tuple(list);
+}
+
+Output import_result(nb::object object) {
+  Array array = import_array(object, "out");
+  return {std::move(object), std::move(array)};
+}
+
+Output viewed_as(nb::object storage, DType dtype) {
+  return import_result(nb::cast(View{std::move(storage), dtype}));
+}
+
+const char* storage_name(DType dtype) { return size_in_bytes(dtype) == 1 ? "uint8" : "uint16"; }
+
+bool is_extension_dtype(DType dtype) {
+  return is_float8(dtype) || dtype == DType::float8_e8m0fnu || dtype == DType::bfloat16;
+}
+
+// NumPy's dtype object, or None if ml_dtypes is needed and not installed. Cached for ever:
+// importing and looking up costs microseconds.
+nb::object numpy_dtype(DType dtype) {
+  static auto* const cache = new std::vector<std::pair<DType, PyObject*>>();
+  for (const auto& [known, object] : *cache) {
+    if (known == dtype) return nb::borrow(object);
+  }
+  const std::string text(name(dtype));
+  nb::object result = nb::module_::import_("deepgemm._arrays").attr("numpy_dtype")(text.c_str());
+  cache->emplace_back(dtype, nb::object(result).release().ptr());
+  return result;
+}
+
+nb::object numpy_empty() {
+  static PyObject* const function =
+      nb::object(nb::module_::import_("deepgemm._arrays").attr("empty")).release().ptr();
+  return nb::borrow(function);
+}
+
+struct CallbackError {
+  std::string text;
+};
+
+void set_error(void* context, const char*, const char* message) {
+  static_cast<CallbackError*>(context)->text = message;
+}
+
+Output allocate_exchange(const Array& like, DType dtype, Shape shape) {
+  const dlpack::ExchangeApi& api = *like.type->api;
+  dlpack::Tensor prototype;
+  const Device device = like.view.device;
+  prototype.device = {device.kind == DeviceKind::cpu ? dlpack::device_cpu : dlpack::device_cuda,
+                      device.index};
+  prototype.rank = static_cast<std::int32_t>(shape.size());
+  prototype.dtype = dlpack_type(dtype);
+  prototype.shape = shape.data();
+  dlpack::ManagedTensorVersioned* managed = nullptr;
+  CallbackError problem;
+  if (api.allocate(&prototype, &managed, &problem, set_error) != 0) {
+    if (PyErr_Occurred() != nullptr) problem.text = take_python_error();
+    throw Error("out: allocation failed (" + problem.text.substr(0, problem.text.find('\n')) + ")");
+  }
+  void* object = nullptr;
+  if (api.managed_to_object(managed, &object) != 0) nb::raise_python_error();
+  return import_result(nb::steal(static_cast<PyObject*>(object)));
+}
+
+// cupy.empty allocates on the current device: make the input's current for the scope.
+class CupyDevice {
+ public:
+  explicit CupyDevice(int index)
+      : device_(loaded_module("cupy").attr("cuda").attr("Device")(index)) {
+    device_.attr("__enter__")();
+  }
+  ~CupyDevice() {
+    try {
+      device_.attr("__exit__")(nb::none(), nb::none(), nb::none());
+    } catch (const nb::python_error&) {
+      // Why: a destructor may not throw, and the allocation's own error says more.
+    }
+  }
+  CupyDevice(const CupyDevice&) = delete;
+  CupyDevice& operator=(const CupyDevice&) = delete;
+
+ private:
+  nb::object device_;
+};
+
+Output allocate_cupy(const Array& like, DType dtype, const Shape& shape) {
+  const CupyDevice device(like.view.device.index);
+  const nb::object empty = loaded_module("cupy").attr("empty");
+  if (is_extension_dtype(dtype)) {
+    // CuPy knows bfloat16 if ml_dtypes is there, and no float8.
+    const nb::object native = dtype == DType::bfloat16 ? numpy_dtype(dtype) : nb::none();
+    if (!native.is_none()) return import_result(empty(to_tuple(shape), native));
+    return viewed_as(empty(to_tuple(shape), storage_name(dtype)), dtype);
+  }
+  return import_result(empty(to_tuple(shape), std::string(name(dtype)).c_str()));
+}
+
+Output allocate_torch(const Array& like, DType dtype, const Shape& shape) {
+  const nb::object torch = loaded_module("torch");
+  nb::dict arguments;
+  arguments["dtype"] = torch.attr(std::string(name(dtype)).c_str());
+  arguments["device"] = like.source.attr("device");
+  return import_result(torch.attr("empty")(to_tuple(shape), **arguments));
+}
+
+Output allocate_own(const Array& like, DType dtype, const Shape& shape) {
+  return import_result(nb::cast(DeviceArray(shape, dtype, like.view.device)));
+}
+
+Output allocate(const Array& like, DType dtype, const Shape& shape) {
+  switch (like.type->framework) {
+    case Framework::exchange:
+      return allocate_exchange(like, dtype, shape);
+    case Framework::numpy:
+      return allocate_numpy(dtype, shape.data(), static_cast<int>(shape.size()));
+    case Framework::cupy:
+      return allocate_cupy(like, dtype, shape);
+    case Framework::torch:
+      return allocate_torch(like, dtype, shape);
+    case Framework::jax:  // adopted by finish()
+    case Framework::device_array:
+      return allocate_own(like, dtype, shape);
+    case Framework::view:
+    case Framework::other:
+      break;
+  }
+  throw TypeError(complaint("out", "None", "an output array",
+                            "no way is known to allocate in " + type_name_of(like.source)));
+}
+
+}  // namespace
+
+Output allocate_numpy(DType dtype, const std::int64_t* shape, int rank) {
+  const nb::tuple extents = to_tuple({shape, shape + rank});
+  const nb::object native = numpy_dtype(dtype);
+  if (!native.is_none()) return import_result(numpy_empty()(extents, native));
+  return viewed_as(numpy_empty()(extents, storage_name(dtype)), dtype);
+}
+
+Output allocate_like(const Array& like, DType dtype, std::initializer_list<std::int64_t> shape) {
+  return allocate(like, dtype, shape);
+}
+
+Output allocate_fast_scales(const Array& like, std::int64_t rows, std::int64_t k) {
+  const std::int64_t padded = (rows + 3) / 4 * 4;  // 16 bytes of float32
+  const Framework framework = like.type->framework;
+  if (framework == Framework::jax) return allocate(like, DType::float32, {rows, k});
+  Output base = allocate(like, DType::float32, {k, padded});
+  if (framework == Framework::device_array) {
+    const auto& array = nb::cast<const DeviceArray&>(base.object, false);
+    return import_result(nb::cast(array.strided({rows, k}, {1, padded}, 0)));
+  }
+  return import_result(base.object.attr("T")[nb::slice(nb::int_(0), nb::int_(rows), nb::int_(1))]);
+}
+
+nb::object finish(Output& output, const Array& like, Stream stream) {
+  if (like.type->framework != Framework::jax) return std::move(output.object);
+  const Device device = like.view.device;
+  if (device.kind == DeviceKind::cuda) synchronize_stream(stream, device.index);
+  return loaded_module("jax").attr("dlpack").attr("from_dlpack")(output.object);
+}
+
+}  // namespace deepgemm::bindings

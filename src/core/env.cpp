@@ -1,0 +1,77 @@
+#include "core/env.hpp"
+
+#include <charconv>
+#include <cstdlib>
+#include <stdexcept>
+
+#include "core/text.hpp"
+#include "deepgemm/error.hpp"
+
+namespace deepgemm::env {
+namespace {
+
+constexpr Setting table[] = {
+    {"DEEPGEMM_CACHE_DIR", "path", "$XDG_CACHE_HOME/deepgemm, else ~/.cache/deepgemm",
+     "Directory of the compiled kernels. Created with mode 0700; refused if others may write to "
+     "it."},
+    {"DEEPGEMM_NVRTC_PATH", "path", "searched for",
+     "The libnvrtc shared library to compile with, instead of the one that the search finds."},
+    {"DEEPGEMM_CUDA_DRIVER_PATH", "path", "libcuda.so.1",
+     "The CUDA driver library to load. For tests, which put a fake driver in its place."},
+    {"DEEPGEMM_LOG", "off, warning, info or debug", "warning", "Which messages are written."},
+    {"DEEPGEMM_STRICT_JIT", "bool", "false",
+     "Raise an error, instead of compiling, when a kernel is in no cache."},
+    {"DEEPGEMM_DUMP", "path", "nothing is dumped",
+     "Directory into which the source and the cubin of every compiled kernel are written."},
+    {"DEEPGEMM_CPU_THREADS", "int", "one per hardware thread",
+     "Threads of the CPU backend. Results do not depend on it."},
+};
+
+// Locale-free, ASCII only.
+std::string lower(std::string text) {
+  for (char& c : text) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return text;
+}
+
+}  // namespace
+
+std::span<const Setting> settings() noexcept { return table; }
+
+std::optional<std::string> text(std::string_view variable) {
+  for (const Setting& setting : table) {
+    // The table's names are literals, so that .data() ends in a NUL.
+    if (setting.variable == variable) return foreign(setting.variable.data());
+  }
+  throw std::logic_error(join(variable, " is not in the table of settings (src/core/env.cpp)"));
+}
+
+bool flag(std::string_view variable, bool fallback) {
+  std::optional<std::string> value = text(variable);
+  if (!value) return fallback;
+  std::string word = lower(*value);
+  if (word == "1" || word == "true" || word == "yes" || word == "on") return true;
+  if (word == "0" || word == "false" || word == "no" || word == "off") return false;
+  throw ValueError(complaint(variable, join("\"", *value, "\""), "1/true/yes/on or 0/false/no/off",
+                             "environment variable"));
+}
+
+std::int64_t integer(std::string_view variable, std::int64_t fallback) {
+  std::optional<std::string> value = text(variable);
+  if (!value) return fallback;
+  std::int64_t number = 0;
+  const char* end = value->data() + value->size();
+  auto result = std::from_chars(value->data(), end, number);
+  if (result.ec == std::errc() && result.ptr == end) return number;
+  throw ValueError(
+      complaint(variable, join("\"", *value, "\""), "a whole number", "environment variable"));
+}
+
+std::optional<std::string> foreign(const char* variable) {
+  const char* value = std::getenv(variable);
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return std::string(value);
+}
+
+}  // namespace deepgemm::env

@@ -1,0 +1,29 @@
+#include "deepgemm/scaling.hpp"
+
+#include "core/text.hpp"
+
+namespace deepgemm {
+namespace {
+
+std::string extent_text(std::int64_t extent) {
+  return extent == Granularity::whole ? std::string("whole") : to_text(extent);
+}
+
+// Blocks of `block` in `extent`, without the overflow that a + b - 1 would have for a huge block.
+std::int64_t blocks(std::int64_t extent, std::int64_t block) {
+  if (block == Granularity::whole) return 1;
+  return extent == 0 ? 0 : (extent - 1) / block + 1;
+}
+
+}  // namespace
+
+std::string describe(const Granularity& granularity) {
+  return join("(", extent_text(granularity.rows), ", ", extent_text(granularity.k), ")");
+}
+
+ScaleExtents scale_extents(const Granularity& granularity, std::int64_t rows,
+                           std::int64_t k) noexcept {
+  return {blocks(rows, granularity.rows), blocks(k, granularity.k)};
+}
+
+}  // namespace deepgemm

@@ -1,0 +1,41 @@
+#include "core/text.hpp"
+
+#include <charconv>
+
+namespace deepgemm {
+namespace {
+
+template <class Number>
+std::string from_number(Number value) {
+  char buffer[32];
+  auto result = std::to_chars(buffer, buffer + sizeof(buffer), value);
+  return std::string(buffer, result.ptr);
+}
+
+}  // namespace
+
+std::string to_text(std::int64_t value) { return from_number(value); }
+std::string to_text(std::uint64_t value) { return from_number(value); }
+std::string to_text(double value) { return from_number(value); }
+std::string to_text(float value) { return from_number(value); }
+
+std::string complaint(std::string_view operand, std::string_view found, std::string_view need,
+                      std::string_view rule) {
+  std::string text = join(operand, ": found ", found, ", need ", need);
+  if (!rule.empty()) text += join(" (", rule, ")");
+  return text;
+}
+
+std::string hex(std::string_view bytes) {
+  constexpr char digits[] = "0123456789abcdef";
+  std::string text;
+  text.reserve(bytes.size() * 2);
+  for (char c : bytes) {
+    auto byte = static_cast<unsigned char>(c);
+    text += digits[byte >> 4];
+    text += digits[byte & 15];
+  }
+  return text;
+}
+
+}  // namespace deepgemm

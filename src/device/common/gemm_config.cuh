@@ -1,0 +1,165 @@
+// How one FP8 GEMM kernel computes: plain data, the JIT key, and the template argument of the kernel.
+// Host and device derive every size from it here, so that a budget cannot differ between them.
+#pragma once
+
+#include "common/elements.cuh"
+#include "common/types.cuh"
+
+namespace deepgemm::device {
+
+inline constexpr int block_k = 128;          // K per stage: one scale block, one swizzle span of FP8
+inline constexpr int scale_block_n = 128;    // columns of B that share a scale factor
+inline constexpr int unit_rows = 64;         // rows of one WGMMA
+inline constexpr int warps_per_group = 4;
+inline constexpr int max_shared_bytes = 232448;  // 227 KB, the opt-in limit of SM90
+
+// No padding bytes: the object's bytes are its key.
+struct GemmConfig {
+  u16 tile_m = 128, tile_n = 128;
+  u8 consumers = 2;      // consumer warpgroups, stacked along M unless ...
+  u8 consumers_n = 1;    // ... this many of them lie side by side along N
+  u8 stages = 4;
+  u8 cluster_m = 1;      // CTAs of a cluster along M: they share B by multicast
+  u8 cluster_n = 1;      // along N: they share A
+  u8 ordered = 0;        // the two consumer warpgroups take turns to issue WGMMA
+  ElementType a_type = ElementType::e4m3, b_type = ElementType::e4m3;
+  ElementType out_type = ElementType::bf16;  // with the general epilogue: f32, and known at run time
+  u8 sfa_by_tma = 1;     // else warps of the producer group load sfa, with any strides
+  // alpha, bias, activation, c, out_scale, and plain stores to any address and row pitch; else the
+  // sums are cast and leave by TMA.
+  u8 general_epilogue = 0;
+  u8 reserved = 0;
+
+  DEEPGEMM_SHARED_CODE constexpr int threads() const { return (consumers + 1) * 128; }
+  DEEPGEMM_SHARED_CODE constexpr int cluster() const { return cluster_m * cluster_n; }
+  // CTAs that write into one CTA's ring, itself included.
+  DEEPGEMM_SHARED_CODE constexpr int ring_writers() const { return cluster_m + cluster_n - 1; }
+  // What one consumer warpgroup owns of the tile, and the WGMMA units it is made of.
+  DEEPGEMM_SHARED_CODE constexpr int group_rows() const { return tile_m * consumers_n / consumers; }
+  DEEPGEMM_SHARED_CODE constexpr int group_columns() const { return tile_n / consumers_n; }
+  DEEPGEMM_SHARED_CODE constexpr int units() const { return group_rows() / unit_rows; }
+  DEEPGEMM_SHARED_CODE constexpr int accumulators() const { return group_columns() / 2; }
+
+  // Bytes of one stage.
+  DEEPGEMM_SHARED_CODE constexpr int a_bytes() const { return tile_m * block_k; }
+  DEEPGEMM_SHARED_CODE constexpr int b_bytes() const { return tile_n * block_k; }
+  DEEPGEMM_SHARED_CODE constexpr int sfa_bytes() const { return tile_m * 4; }
+  // Bytes that the full barrier counts.
+  DEEPGEMM_SHARED_CODE constexpr int stage_transaction_bytes() const {
+    return a_bytes() + b_bytes() + (sfa_by_tma ? sfa_bytes() : 0);
+  }
+
+  // D is staged in chunks of 64 rows by as many columns as one swizzle span holds: in its own type
+  // for TMA, in FP32 for the general epilogue.
+  DEEPGEMM_SHARED_CODE constexpr int staged_bytes() const { return bytes_of(out_type); }
+  DEEPGEMM_SHARED_CODE constexpr int chunk_span() const {
+    const int row_bytes = group_columns() * staged_bytes();
+    return row_bytes % 128 == 0 ? 128 : row_bytes % 64 == 0 ? 64 : 32;
+  }
+  DEEPGEMM_SHARED_CODE constexpr int chunk_columns() const { return chunk_span() / staged_bytes(); }
+  DEEPGEMM_SHARED_CODE constexpr int chunk_bytes() const { return unit_rows * chunk_span(); }
+  DEEPGEMM_SHARED_CODE constexpr int staged_unit_bytes() const {
+    return unit_rows * group_columns() * staged_bytes();
+  }
+  // All units at once in 16 bits, one at a time in FP32, so that both need the same room. Why: a
+  // stage of the ring is worth more than a second half of D.
+  DEEPGEMM_SHARED_CODE constexpr int units_per_store() const {
+    return staged_bytes() == 4 ? 1 : units();
+  }
+  DEEPGEMM_SHARED_CODE constexpr int staging_bytes() const {
+    return units_per_store() * staged_unit_bytes();
+  }
+
+  // Columns whose scale factor of B is certainly the same: gcd(tile_n, 128), at most one unit.
+  DEEPGEMM_SHARED_CODE constexpr int scale_granule() const {
+    const int columns = group_columns();
+    for (int granule = scale_block_n; granule > 8; granule /= 2) {
+      if (tile_n % granule == 0 && columns % granule == 0) return granule;
+    }
+    return 8;
+  }
+  // A warpgroup's columns may lie across two scale blocks.
+  DEEPGEMM_SHARED_CODE constexpr bool straddles_scales() const {
+    return !(tile_n % scale_block_n == 0 && group_columns() <= scale_block_n) &&
+           scale_block_n % tile_n != 0;
+  }
+  DEEPGEMM_SHARED_CODE constexpr bool spans_three_scales() const {
+    for (int column = 0; column < scale_block_n * tile_n; column += tile_n) {
+      if (column % scale_block_n + tile_n > 2 * scale_block_n) return true;
+    }
+    return false;
+  }
+
+  // Arrivals that complete a phase of the full barrier: the TMA lane and each scale warp.
+  DEEPGEMM_SHARED_CODE constexpr int full_arrivals() const { return sfa_by_tma ? 2 : 4; }
+  DEEPGEMM_SHARED_CODE constexpr int empty_arrivals() const {
+    return consumers * warps_per_group * ring_writers();
+  }
+  // Registers of a thread after setmaxnreg; 0 leaves the launch bound's share.
+  DEEPGEMM_SHARED_CODE constexpr int producer_registers() const {
+    return consumers == 3 ? 32 : consumers == 2 ? 40 : 0;
+  }
+  DEEPGEMM_SHARED_CODE constexpr int consumer_registers() const {
+    return consumers == 3 ? 160 : consumers == 2 ? 232 : 0;
+  }
+};
+
+// Byte offsets of a CTA's shared memory; every part of the ring holds `stages` pieces in a row.
+struct SharedMap {
+  int a, b, out, sfa, header, full, empty, total;
+};
+// Written for each K block by the producer side: scale factors of B, and on a tile's first block
+// where the tile lies.
+struct StageHeader {
+  float sfb[2];
+  u32 unused[2];
+  i32 row, column, k_blocks, more;  // more: 0 on the CTA's last tile
+};
+
+DEEPGEMM_SHARED_CODE constexpr SharedMap shared_map(const GemmConfig& c) {
+  SharedMap map{};
+  map.a = 0;
+  map.b = map.a + c.stages * c.a_bytes();
+  map.out = map.b + c.stages * c.b_bytes();
+  map.sfa = map.out + c.consumers * c.staging_bytes();
+  map.header = map.sfa + c.stages * c.sfa_bytes();
+  map.full = map.header + c.stages * static_cast<int>(sizeof(StageHeader));
+  map.empty = map.full + c.stages * 8;
+  map.total = map.empty + c.stages * 8;
+  return map;
+}
+
+// nullptr if a kernel can be built from it, else the broken rule. The device asserts the same.
+DEEPGEMM_SHARED_CODE constexpr const char* broken_rule(const GemmConfig& c) {
+  if (c.consumers < 1 || c.consumers > 3) return "consumers must be 1, 2 or 3";
+  if (c.consumers_n < 1 || c.consumers % c.consumers_n != 0)
+    return "consumers_n must divide consumers";
+  if (c.tile_m == 0 || c.tile_m * c.consumers_n % (unit_rows * c.consumers) != 0)
+    return "tile_m must be a multiple of 64 rows for each warpgroup along M";
+  if (c.tile_m > 256) return "tile_m must be at most 256 (a TMA box)";
+  if (c.tile_n == 0 || c.tile_n % (16 * c.consumers_n) != 0)
+    return "tile_n must be a multiple of 16 columns for each warpgroup along N";
+  if (c.tile_n > 256) return "tile_n must be at most 256 (a TMA box)";
+  if (c.group_columns() > 192) return "a warpgroup holds at most 192 columns";
+  if (c.spans_three_scales()) return "a tile must touch at most two scale blocks of 128 columns";
+  if (bytes_of(c.out_type) == 1) return "FP8 output needs the general epilogue";
+  if (c.general_epilogue && c.out_type != ElementType::f32)
+    return "the general epilogue takes its output type at run time: out_type must be f32";
+  if (c.stages < 2) return "stages must be at least 2";
+  if (c.cluster_m < 1 || c.cluster_n < 1 || c.cluster() > 2)
+    return "a cluster holds 1 or 2 CTAs (4 fit only 120 of 132 SMs)";
+  if (c.tile_m / c.cluster_n % 8 != 0 || c.tile_n / c.cluster_m % 8 != 0)
+    return "a multicast share must be a multiple of 8 rows";
+  if (c.ordered && c.consumers != 2) return "ordered needs two consumer warpgroups";
+  // One partial unit, the sums of all units, and 32 for addresses, scales and the loop.
+  const int registers = c.accumulators() * (1 + c.units()) + 32;
+  const int budget = c.consumers == 1 ? 255 : c.consumer_registers();
+  if (registers > budget) return "accumulators exceed the register budget of the warpgroup";
+  if (shared_map(c).total > max_shared_bytes) return "shared memory exceeds 232448 bytes";
+  return nullptr;
+}
+
+static_assert(sizeof(GemmConfig) == 16, "GemmConfig must have no padding: its bytes are the key");
+static_assert(sizeof(StageHeader) == 32);
+
+}  // namespace deepgemm::device

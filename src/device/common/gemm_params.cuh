@@ -1,0 +1,73 @@
+// The one parameter of the FP8 GEMM kernel, passed by value. Same layout on host and device.
+#pragma once
+
+#include "common/types.cuh"
+
+namespace deepgemm::device {
+
+// The bytes of a CUtensorMap.
+struct alignas(64) TensorMap {
+  u64 opaque[16];
+};
+
+enum class ActivationType : i32 { none, relu, gelu, gelu_tanh, silu };
+
+// out[m, n] = activation(alpha * sum + bias[n]) + c[m, n]; used by the general epilogue only.
+struct EpilogueParams {
+  const void* bias;  // [n], or null
+  const void* c;     // [m, n], or null; may be out itself
+  i64 bias_step, c_row, c_column;  // strides in elements
+  float alpha;
+  float inverse_out_scale;
+  ActivationType activation;
+  i32 bias_type, c_type, out_type;  // ElementType
+};
+
+struct GemmParams {
+  TensorMap a, b, sfa, out;
+  const float* sfa_data;  // read where sfa_by_tma is off; strides in elements
+  i64 sfa_row, sfa_k;
+  const float* sfb;
+  i64 sfb_row, sfb_k;
+  void* out_data;  // written by the general epilogue; strides in elements
+  i64 out_row, out_column;
+  EpilogueParams epilogue;
+  i32 m, n, k;
+  i32 raster_group;    // tiles side by side before the other dimension advances
+  i32 raster_along_n;  // the group lies along N instead of M
+};
+
+// An operand of the general kernel, read as rows x k whatever its memory looks like.
+struct OperandParams {
+  const void* data;
+  const void* sf;          // null: every factor is 1
+  i64 row, k;              // strides in elements
+  i64 sf_row, sf_k;        // likewise
+  i64 rows_per_scale, k_per_scale;
+  i32 type, sf_type;       // ElementType
+};
+
+struct GeneralGemmParams {
+  OperandParams a, b;
+  void* out;
+  i64 out_row, out_column;
+  i64 m, n, k;
+  EpilogueParams epilogue;
+};
+
+// Quantise and dequantise: x or out, the values and their factors, as rows x k.
+struct QuantizeParams {
+  void* wide;              // x of quantise, out of dequantise
+  i64 wide_row, wide_k;
+  void* values;
+  i64 values_row, values_k;
+  void* sf;
+  i64 sf_row, sf_k;
+  i64 rows, k;
+  i64 rows_per_scale, k_per_scale;
+  float amax_floor;
+  i32 power_of_two;
+  i32 wide_type, values_type, sf_type;
+};
+
+}  // namespace deepgemm::device

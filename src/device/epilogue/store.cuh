@@ -1,0 +1,164 @@
+// From a warpgroup's sums to D: through shared memory and TMA, or by plain stores.
+#pragma once
+
+#include "common/gemm_config.cuh"
+#include "common/gemm_params.cuh"
+#include "common/swizzle.cuh"
+#include "epilogue/transform.cuh"
+#include "ptx/barrier.cuh"
+#include "ptx/memory.cuh"
+#include "ptx/tma.cuh"
+
+namespace deepgemm::device {
+
+// Where a consumer warpgroup's part of D lies.
+struct OutPlace {
+  i32 row, column;  // first row and column of the warpgroup
+  u32 staging;      // its D buffer in shared memory
+  int barrier;      // its named barrier
+};
+
+template <ElementType Type>
+DEEPGEMM_DEVICE u32 pack_pair(float low, float high) {
+  if constexpr (Type == ElementType::bf16) {
+    return ptx::pack_bf16(low, high);
+  } else {
+    return ptx::pack_f16(low, high);
+  }
+}
+
+// One unit as 16-bit elements into its chunks: two 8x8 matrices of rows 0-7 and 8-15 for each of two
+// groups of eight columns per stmatrix.
+template <GemmConfig C>
+DEEPGEMM_DEVICE void stage_unit_16bit(const float* sum, u32 unit_staging) {
+  constexpr int groups_per_chunk = C.chunk_columns() / 8;
+  const int lane = ptx::lane_index();
+  const int row = ptx::warp_index() % warps_per_group * 16 + (lane & 15);
+  const int half = lane >> 4;
+#pragma unroll
+  for (int g = 0; g < C.group_columns() / 8; g += 2) {
+    const u32 chunk = unit_staging + g / groups_per_chunk * C.chunk_bytes();
+    const u32 offset = row * C.chunk_span() + (g % groups_per_chunk + half) * 16;
+    ptx::store_matrix_x4(chunk + swizzled(offset, C.chunk_span()),
+                         pack_pair<C.out_type>(sum[4 * g], sum[4 * g + 1]),
+                         pack_pair<C.out_type>(sum[4 * g + 2], sum[4 * g + 3]),
+                         pack_pair<C.out_type>(sum[4 * g + 4], sum[4 * g + 5]),
+                         pack_pair<C.out_type>(sum[4 * g + 6], sum[4 * g + 7]));
+  }
+}
+
+// One unit as FP32 into its chunks.
+template <GemmConfig C>
+DEEPGEMM_DEVICE void stage_unit_f32(const float* sum, u32 unit_staging) {
+  constexpr int groups_per_chunk = C.chunk_columns() / 8;
+  const int lane = ptx::lane_index();
+  const int row = ptx::warp_index() % warps_per_group * 16 + lane / 4;
+#pragma unroll
+  for (int g = 0; g < C.group_columns() / 8; ++g) {
+    const u32 chunk = unit_staging + g / groups_per_chunk * C.chunk_bytes();
+    const u32 column_bytes = (g % groups_per_chunk * 8 + lane % 4 * 2) * 4;
+    const u32 upper = row * C.chunk_span() + column_bytes;
+    const u32 lower = upper + 8 * C.chunk_span();
+    ptx::store_shared_f32x2(chunk + swizzled(upper, C.chunk_span()), sum[4 * g], sum[4 * g + 1]);
+    ptx::store_shared_f32x2(chunk + swizzled(lower, C.chunk_span()), sum[4 * g + 2],
+                            sum[4 * g + 3]);
+  }
+}
+
+// One thread sends the staged units; chunks that lie outside D are not sent, TMA clips the rest.
+template <GemmConfig C>
+DEEPGEMM_DEVICE void send_units(const GemmParams& p, const OutPlace& place, int first_unit) {
+#pragma unroll
+  for (int u = 0; u < C.units_per_store(); ++u) {
+    const int row = place.row + (first_unit + u) * unit_rows;
+#pragma unroll
+    for (int chunk = 0; chunk < C.group_columns() / C.chunk_columns(); ++chunk) {
+      const int column = place.column + chunk * C.chunk_columns();
+      if (row < p.m && column < p.n) {
+        ptx::tma_store_2d(p.out, column, row,
+                          place.staging + u * C.staged_unit_bytes() + chunk * C.chunk_bytes());
+      }
+    }
+  }
+  ptx::tma_store_commit();
+}
+
+// The stores stay in flight while the next tile is multiplied; the buffer is waited for before it is
+// written again. The same thread of the warpgroup sends and waits.
+template <GemmConfig C>
+DEEPGEMM_DEVICE void store_by_tma(float (&sum)[C.units()][C.accumulators()], const GemmParams& p,
+                                  const OutPlace& place) {
+  const bool sender = ptx::thread_index() % 128 == 0;
+#pragma unroll
+  for (int first = 0; first < C.units(); first += C.units_per_store()) {
+    if (sender) ptx::tma_store_wait_read();
+    ptx::named_barrier_sync(place.barrier, 128);
+#pragma unroll
+    for (int u = 0; u < C.units_per_store(); ++u) {
+      const u32 staging = place.staging + u * C.staged_unit_bytes();
+      if constexpr (C.out_type == ElementType::f32) {
+        stage_unit_f32<C>(sum[first + u], staging);
+      } else {
+        stage_unit_16bit<C>(sum[first + u], staging);
+      }
+    }
+    ptx::fence_async_proxy();
+    ptx::named_barrier_sync(place.barrier, 128);
+    if (sender) send_units<C>(p, place, first);
+  }
+}
+
+// One warp's 16 rows of a staged unit through transform() to D, one row of a chunk at a time: any
+// address, pitch and edge, with neighbouring lanes on neighbouring columns. Rolled, because the
+// activations unrolled over 64 sums take a second to compile.
+template <GemmConfig C>
+DEEPGEMM_DEVICE void store_staged_rows(const GemmParams& p, u32 staging, int row, int column) {
+  const int first_row = ptx::warp_index() % warps_per_group * 16;
+  const int lane = ptx::lane_index();
+  constexpr int rows_per_step = 32 / C.chunk_columns();
+  constexpr int steps = 16 / rows_per_step;
+  const int lane_row = lane / C.chunk_columns(), lane_column = lane % C.chunk_columns();
+#pragma unroll 1
+  for (int i = 0; i < steps * C.group_columns() / C.chunk_columns(); ++i) {
+    const int chunk = i / steps;
+    const int r = first_row + i % steps * rows_per_step + lane_row;
+    const i64 m = row + r, n = column + chunk * C.chunk_columns() + lane_column;
+    const u32 offset = swizzled(r * C.chunk_span() + lane_column * 4, C.chunk_span());
+    const float sum = ptx::load_shared_f32(staging + chunk * C.chunk_bytes() + offset);
+    if (m < p.m && n < p.n) {
+      store_element(p.out_data, m * p.out_row + n * p.out_column,
+                    static_cast<ElementType>(p.epilogue.out_type), transform(sum, p.epilogue, m, n));
+    }
+  }
+}
+
+// Each warp stages and reads its own rows, so that no barrier of the warpgroup is needed.
+template <GemmConfig C>
+DEEPGEMM_DEVICE void store_generally(float (&sum)[C.units()][C.accumulators()],
+                                     const GemmParams& p, const OutPlace& place) {
+#pragma unroll
+  for (int u = 0; u < C.units(); ++u) {
+    ptx::sync_warp();
+    stage_unit_f32<C>(sum[u], place.staging);
+    ptx::sync_warp();
+    store_staged_rows<C>(p, place.staging, place.row + u * unit_rows, place.column);
+  }
+}
+
+// Stores the warpgroup's sums and clears them.
+template <GemmConfig C>
+DEEPGEMM_DEVICE void store_tile(float (&sum)[C.units()][C.accumulators()], const GemmParams& p,
+                                const OutPlace& place) {
+  if constexpr (C.general_epilogue) {
+    store_generally<C>(sum, p, place);
+  } else {
+    store_by_tma<C>(sum, p, place);
+  }
+#pragma unroll
+  for (int u = 0; u < C.units(); ++u) {
+#pragma unroll
+    for (int i = 0; i < C.accumulators(); ++i) sum[u][i] = 0.0f;
+  }
+}
+
+}  // namespace deepgemm::device

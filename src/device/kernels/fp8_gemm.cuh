@@ -1,0 +1,60 @@
+// D[M, N] = (A sfa) (B sfb)^T for FP8 operands on SM90: persistent, warp-specialised.
+//
+// | warpgroup     | warp | does                                    | waits on | arrives at          |
+// |---------------|------|-----------------------------------------|----------|---------------------|
+// | 0..consumers-1| all  | WGMMA, promotion, epilogue              | full     | empty of each writer|
+// | consumers     | 0    | TMA of A, B (sfa)                       | empty    | full, with bytes    |
+// |               | 1    | factors of B, tile coordinates          | empty    | full                |
+// |               | 2, 3 | factors of A where TMA cannot take them | empty    | full                |
+//
+// K past the end is zero-filled by TMA and adds nothing; k >= 1 is the host's promise.
+#pragma once
+
+#include "common/gemm_config.cuh"
+#include "common/gemm_params.cuh"
+#include "pipeline/consumer.cuh"
+#include "pipeline/producer.cuh"
+#include "scale/scale_warps.cuh"
+
+namespace deepgemm::device {
+
+template <GemmConfig C>
+DEEPGEMM_DEVICE void fp8_gemm(const GemmParams& p) {
+  static_assert(broken_rule(C) == nullptr, "illegal GemmConfig");
+  const u32 shared = ptx::dynamic_shared();
+  const int warp = ptx::warp_index();
+  if (ptx::thread_index() == 0) {
+    ptx::prefetch_tensor_map(p.a);
+    ptx::prefetch_tensor_map(p.b);
+    if constexpr (C.sfa_by_tma) ptx::prefetch_tensor_map(p.sfa);
+    if constexpr (!C.general_epilogue) ptx::prefetch_tensor_map(p.out);
+    Ring<C>(shared).init();
+  }
+  if constexpr (C.cluster() > 1) {
+    ptx::cluster_sync();
+  } else {
+    ptx::sync_cta();
+  }
+
+  if (warp >= C.consumers * warps_per_group) {
+    ptx::lower_registers<C.producer_registers()>();
+    const int role = warp % warps_per_group;
+    if (role == 0) {
+      produce_operands<C>(p, shared);
+    } else if (role == 1) {
+      produce_headers<C>(p, shared);
+    } else if (!C.sfa_by_tma) {
+      produce_row_scales<C>(p, shared, role - 2);
+    }
+  } else {
+    ptx::raise_registers<C.consumer_registers()>();
+    consume<C>(p, shared);
+  }
+  // A peer may still multicast into this CTA or arrive at its barriers.
+  if constexpr (C.cluster() > 1) {
+    ptx::sync_warp();
+    ptx::cluster_sync();
+  }
+}
+
+}  // namespace deepgemm::device

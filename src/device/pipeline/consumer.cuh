@@ -1,0 +1,115 @@
+// A consumer warpgroup: multiply, promote, store.
+#pragma once
+
+#include "common/gemm_config.cuh"
+#include "common/gemm_params.cuh"
+#include "epilogue/store.cuh"
+#include "mma/multiply.cuh"
+#include "pipeline/ring.cuh"
+#include "scale/promote.cuh"
+#include "scheduler/raster.cuh"
+
+namespace deepgemm::device {
+
+inline constexpr int store_barrier = 1;  // named barriers 1..3: one per consumer warpgroup
+inline constexpr int turn_barrier = 4;   // named barriers 4, 5: whose turn it is to issue
+
+// Two warpgroups that issue in turn stay out of phase: one promotes while the other multiplies.
+// Why: in phase, both promote at the same time and the tensor core idles (668 -> 641 us at
+// 4096x7168x16384).
+template <GemmConfig C>
+DEEPGEMM_DEVICE void take_turn(int group) {
+  if constexpr (C.ordered) ptx::named_barrier_sync(turn_barrier + group, 256);
+}
+template <GemmConfig C>
+DEEPGEMM_DEVICE void pass_turn(int group) {
+  if constexpr (C.ordered) ptx::named_barrier_arrive(turn_barrier + (1 - group), 256);
+}
+
+template <GemmConfig C>
+struct Consumer {
+  int group;          // consumer warpgroup
+  int row_in_tile;    // this thread's first row
+  int writer;         // see release()
+  Operands operands;
+  Ring<C> ring;
+  Scales<C> scales{};  // of the stage that is multiplied next
+  Tile tile;           // the warpgroup's first row and column in D
+  int k_blocks = 0;
+  bool more = true;
+  int near_columns = 0;
+
+  DEEPGEMM_DEVICE Consumer(u32 shared, int warp)
+      : group(warp / warps_per_group),
+        row_in_tile(group / C.consumers_n * C.group_rows() + warp % warps_per_group * 16 +
+                    ptx::lane_index() / 4),
+        writer(writer_of_lane<C>()),
+        operands(warpgroup_operands<C>(shared, group)),
+        ring(shared) {}
+
+  // Waits for the stage and reads its factors.
+  DEEPGEMM_DEVICE void fetch() {
+    ring.wait_full();
+    load_scales<C>(scales, ring, row_in_tile, group);
+  }
+  // The same for a tile's first stage, whose header says where the tile lies.
+  DEEPGEMM_DEVICE void fetch_tile() {
+    fetch();
+    const ptx::Int4 place = ptx::load_shared_i32x4(ring.header() + 16);
+    // Why shuffles: they make the loop's bounds uniform.
+    const int tile_column = ptx::shuffle(place.y, 0);
+    tile.row = ptx::shuffle(place.x, 0) + group / C.consumers_n * C.group_rows();
+    tile.column = tile_column + group % C.consumers_n * C.group_columns();
+    k_blocks = ptx::shuffle(place.z, 0);
+    more = ptx::shuffle(place.w, 0) != 0;
+    near_columns = columns_of_near_scale<C>(tile_column, group);
+  }
+
+  // One K block. On entry its stage is full and its factors are in `scales`; on exit so are the next
+  // one's, unless this was the tile's last: they are waited for while the tensor core works.
+  template <bool Last>
+  DEEPGEMM_DEVICE void step(float (&sum)[C.units()][C.accumulators()]) {
+    const int stage = ring.stage;
+    const Scales<C> current = scales;
+#pragma unroll
+    for (int unit = 0; unit < C.units(); ++unit) {
+      const bool last_unit = unit == C.units() - 1;
+      take_turn<C>(group);
+      multiply<C>(operands, stage, unit);
+      // Group 1 passed a turn before its first one, so its last one is owed to nobody.
+      if (!(Last && last_unit && !more && group == 1)) pass_turn<C>(group);
+      if (last_unit) {
+        ring.advance();
+        if constexpr (!Last) fetch();
+      }
+      ptx::wgmma_wait();
+      if (last_unit) release<C>(ring, stage, writer);
+      promote<C>(sum[unit], current, unit, near_columns);
+    }
+  }
+};
+
+template <GemmConfig C>
+DEEPGEMM_DEVICE void consume(const GemmParams& p, u32 shared) {
+  Consumer<C> consumer(shared, ptx::warp_index());
+  ptx::declare_partial();
+  float sum[C.units()][C.accumulators()] = {};
+  const OutPlace buffer{0, 0, shared + shared_map(C).out + consumer.group * C.staging_bytes(),
+                        store_barrier + consumer.group};
+  if (ptx::cta_index() / C.cluster() >= Raster<C>(p).total) return;
+  if (consumer.group == 1) pass_turn<C>(1);
+#pragma unroll 1
+  do {
+    consumer.fetch_tile();
+#pragma unroll 1
+    for (int kb = 0; kb < consumer.k_blocks - 1; ++kb) consumer.template step<false>(sum);
+    consumer.template step<true>(sum);
+    store_tile<C>(sum, p,
+                  {consumer.tile.row, consumer.tile.column, buffer.staging, buffer.barrier});
+  } while (consumer.more);
+  if constexpr (!C.general_epilogue) {
+    if (ptx::thread_index() % 128 == 0) ptx::tma_store_wait_read();
+  }
+}
+
+}  // namespace deepgemm::device

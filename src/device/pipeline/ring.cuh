@@ -1,0 +1,81 @@
+// The ring of stages between the producer warps and the consumer warpgroups.
+//
+// | barrier  | arrivals per phase                                    | waited on by            |
+// |----------|-------------------------------------------------------|-------------------------|
+// | full[s]  | TMA lane (arms it with the bytes of A, B, sfa), scale | every consumer warp     |
+// |          | warp of B, and two row-scale warps if sfa is strided  |                         |
+// | empty[s] | one per consumer warp of every CTA that this CTA's    | every producer warp     |
+// |          | multicasts write into, itself included                |                         |
+//
+// A stage's n-th use is phase n & 1. Producers start one phase ahead: a fresh barrier passes a wait
+// for parity 1.
+#pragma once
+
+#include "common/gemm_config.cuh"
+#include "ptx/barrier.cuh"
+
+namespace deepgemm::device {
+
+template <GemmConfig C>
+struct Ring {
+  u32 shared;  // base of the CTA's shared memory
+  int stage = 0;
+  u32 phase = 0;
+
+  static constexpr SharedMap map = shared_map(C);
+
+  DEEPGEMM_DEVICE explicit Ring(u32 base) : shared(base) {}
+
+  DEEPGEMM_DEVICE u32 full() const { return shared + map.full + stage * 8; }
+  DEEPGEMM_DEVICE u32 a() const { return shared + map.a + stage * C.a_bytes(); }
+  DEEPGEMM_DEVICE u32 b() const { return shared + map.b + stage * C.b_bytes(); }
+  DEEPGEMM_DEVICE u32 sfa() const { return shared + map.sfa + stage * C.sfa_bytes(); }
+  DEEPGEMM_DEVICE u32 header() const {
+    return shared + map.header + stage * static_cast<int>(sizeof(StageHeader));
+  }
+
+  DEEPGEMM_DEVICE void advance() {
+    if (++stage == C.stages) {
+      stage = 0;
+      phase ^= 1;
+    }
+  }
+  // Producer: until every reader of the stage's last use is done.
+  DEEPGEMM_DEVICE void acquire() const {
+    ptx::mbarrier_wait(shared + map.empty + stage * 8, phase ^ 1);
+  }
+  // Consumer: until everything of this use has arrived.
+  DEEPGEMM_DEVICE void wait_full() const { ptx::mbarrier_wait(full(), phase); }
+
+  // One thread of the CTA, before anyone uses the ring.
+  DEEPGEMM_DEVICE void init() const {
+    for (int s = 0; s < C.stages; ++s) {
+      ptx::mbarrier_init(shared + map.full + s * 8, C.full_arrivals());
+      ptx::mbarrier_init(shared + map.empty + s * 8, C.empty_arrivals());
+    }
+    ptx::mbarrier_init_fence();
+  }
+};
+
+// Consumer warps: this warp has read `stage`; tell every CTA that writes into it. `writer` is the
+// rank that this lane tells, or -1.
+template <GemmConfig C>
+DEEPGEMM_DEVICE void release(const Ring<C>& ring, int stage, int writer) {
+  const u32 empty = ring.shared + Ring<C>::map.empty + stage * 8;
+  ptx::sync_warp();
+  if constexpr (C.cluster() == 1) {
+    if (writer >= 0) ptx::mbarrier_arrive(empty);
+  } else {
+    if (writer >= 0) ptx::mbarrier_arrive_remote(empty, writer);
+  }
+}
+
+// With clusters of at most two CTAs every CTA of the cluster writes into every ring of it.
+template <GemmConfig C>
+DEEPGEMM_DEVICE int writer_of_lane() {
+  static_assert(C.cluster() == C.ring_writers());
+  const int lane = ptx::lane_index();
+  return lane < C.ring_writers() ? lane : -1;
+}
+
+}  // namespace deepgemm::device

@@ -1,0 +1,50 @@
+// The tensor memory accelerator: bulk copies between global and shared memory through a TensorMap.
+#pragma once
+
+#include "common/gemm_params.cuh"
+#include "common/types.cuh"
+
+namespace deepgemm::device::ptx {
+
+// prefetch.tensormap [addr]; (PTX ISA 9.7.9.17; sm_90)
+DEEPGEMM_DEVICE void prefetch_tensor_map(const TensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+// cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes
+//   [dst], [map, {x, y}], [mbarrier]; (PTX ISA 9.7.9.25; sm_90) x is the contiguous coordinate.
+DEEPGEMM_DEVICE void tma_load_2d(u32 destination, const TensorMap& map, int x, int y, u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%2, %3}], [%4];" ::"r"(destination),
+      "l"(&map), "r"(x), "r"(y), "r"(barrier)
+      : "memory");
+}
+// The same into every CTA of `cta_mask`, at the same offset, completing on each one's own barrier.
+DEEPGEMM_DEVICE void tma_load_2d_multicast(u32 destination, const TensorMap& map, int x, int y,
+                                           u32 barrier, u16 cta_mask) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(destination),
+      "l"(&map), "r"(x), "r"(y), "r"(barrier), "h"(cta_mask)
+      : "memory");
+}
+// cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [map, {x, y}], [src]; (sm_90)
+DEEPGEMM_DEVICE void tma_store_2d(const TensorMap& map, int x, int y, u32 source) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&map),
+      "r"(x), "r"(y), "r"(source)
+      : "memory");
+}
+// cp.async.bulk.commit_group; cp.async.bulk.wait_group.read N; (PTX ISA 9.7.9.25; sm_90)
+DEEPGEMM_DEVICE void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+// Until the shared memory of all committed stores may be written again.
+DEEPGEMM_DEVICE void tma_store_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+// Orders this thread's ordinary shared-memory writes before later TMA reads of them.
+// fence.proxy.async.shared::cta; (PTX ISA 9.7.13.4; sm_90)
+DEEPGEMM_DEVICE void fence_async_proxy() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+}  // namespace deepgemm::device::ptx

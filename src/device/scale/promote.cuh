@@ -1,0 +1,73 @@
+// Scale factors of a K block in registers, and the promotion of a partial sum with them.
+#pragma once
+
+#include "common/gemm_config.cuh"
+#include "pipeline/ring.cuh"
+#include "ptx/memory.cuh"
+#include "ptx/wgmma.cuh"
+
+namespace deepgemm::device {
+
+// Factors that one thread needs for one K block: two rows in each unit, two column blocks.
+template <GemmConfig C>
+struct Scales {
+  float row[C.units()][2];
+  float column[2];
+};
+
+// `row_in_tile` is this thread's first row: group row + 16 * warp + lane / 4.
+template <GemmConfig C>
+DEEPGEMM_DEVICE void load_scales(Scales<C>& scales, const Ring<C>& ring, int row_in_tile,
+                                 int group) {
+  const u32 rows = ring.sfa() + row_in_tile * 4;
+#pragma unroll
+  for (int unit = 0; unit < C.units(); ++unit) {
+    scales.row[unit][0] = ptx::load_shared_f32(rows + unit * unit_rows * 4);
+    scales.row[unit][1] = ptx::load_shared_f32(rows + unit * unit_rows * 4 + 32);
+  }
+  if constexpr (C.straddles_scales()) {
+    scales.column[0] = ptx::load_shared_f32(ring.header());
+    scales.column[1] = ptx::load_shared_f32(ring.header() + 4);
+  } else {
+    const int block = group % C.consumers_n * C.group_columns() / scale_block_n;
+    scales.column[0] = ptx::load_shared_f32(ring.header() + block * 4);
+  }
+}
+
+template <int Granule, int Columns, int Group = 0>
+DEEPGEMM_DEVICE void promote_groups(float* sum, const float* upper, const float* lower) {
+  if constexpr (Group * 8 < Columns) {
+    ptx::Promote<Group>::apply(sum, upper[Group * 8 / Granule], lower[Group * 8 / Granule]);
+    promote_groups<Granule, Columns, Group + 1>(sum, upper, lower);
+  }
+}
+
+// Columns of a warpgroup that belong to the first scale block of its tile.
+template <GemmConfig C>
+DEEPGEMM_DEVICE int columns_of_near_scale(int tile_column, int group) {
+  return scale_block_n - tile_column % scale_block_n - group % C.consumers_n * C.group_columns();
+}
+
+// sum += sfa * sfb * partial.
+template <GemmConfig C>
+DEEPGEMM_DEVICE void promote(float* sum, const Scales<C>& scales, int unit, int near_columns) {
+  constexpr int columns = C.group_columns();
+  const float a0 = scales.row[unit][0], a1 = scales.row[unit][1];
+  if constexpr (!C.straddles_scales()) {
+    const float upper[1] = {a0 * scales.column[0]}, lower[1] = {a1 * scales.column[0]};
+    promote_groups<columns, columns>(sum, upper, lower);
+  } else {
+    constexpr int granule = C.scale_granule();
+    constexpr int granules = ceil_div(columns, granule);
+    float upper[granules], lower[granules];
+#pragma unroll
+    for (int g = 0; g < granules; ++g) {
+      const float factor = g * granule < near_columns ? scales.column[0] : scales.column[1];
+      upper[g] = a0 * factor;
+      lower[g] = a1 * factor;
+    }
+    promote_groups<granule, columns>(sum, upper, lower);
+  }
+}
+
+}  // namespace deepgemm::device

@@ -1,0 +1,56 @@
+// Which output tiles a persistent CTA visits, in which order.
+#pragma once
+
+#include "common/gemm_config.cuh"
+#include "common/gemm_params.cuh"
+#include "ptx/thread.cuh"
+
+namespace deepgemm::device {
+
+struct Tile {
+  i32 row = 0, column = 0;
+};
+
+// Tiles are numbered so that `group` neighbours along one dimension come before the other dimension
+// advances: CTAs that run at the same time then share rows of A and columns of B in L2. A cluster
+// takes neighbouring tiles, and goes on past the edge of D where their number is odd (TMA fills such
+// loads with zeros and clips such stores).
+template <GemmConfig C>
+struct Raster {
+  i32 tiles_m, tiles_n;  // in clusters
+  i32 group, along_n;
+  i32 index, step, total;
+  i32 rank;  // of this CTA in its cluster
+
+  DEEPGEMM_DEVICE explicit Raster(const GemmParams& p) {
+    tiles_m = ceil_div(p.m, static_cast<i32>(C.tile_m * C.cluster_m));
+    tiles_n = ceil_div(p.n, static_cast<i32>(C.tile_n * C.cluster_n));
+    group = p.raster_group;
+    along_n = p.raster_along_n;
+    total = tiles_m * tiles_n;
+    rank = 0;
+    if constexpr (C.cluster() > 1) rank = ptx::cluster_rank();
+    index = ptx::cta_index() / C.cluster();
+    step = ptx::cta_count() / C.cluster();
+  }
+
+  DEEPGEMM_DEVICE bool valid() const { return index < total; }
+  DEEPGEMM_DEVICE bool last() const { return index + step >= total; }
+  DEEPGEMM_DEVICE void advance() { index += step; }
+
+  DEEPGEMM_DEVICE Tile tile() const {
+    const i32 inner_extent = along_n ? tiles_n : tiles_m;
+    const i32 outer_extent = along_n ? tiles_m : tiles_n;
+    const i32 per_group = group * outer_extent;
+    const i32 which = index / per_group;
+    const i32 rest = index - which * per_group;
+    const i32 width = min_of(group, inner_extent - which * group);
+    const i32 outer = rest / width;
+    const i32 inner = which * group + (rest - outer * width);
+    const i32 m = (along_n ? outer : inner) * C.cluster_m + (C.cluster_m > 1 ? rank : 0);
+    const i32 n = (along_n ? inner : outer) * C.cluster_n + (C.cluster_n > 1 ? rank : 0);
+    return {m * C.tile_m, n * C.tile_n};
+  }
+};
+
+}  // namespace deepgemm::device

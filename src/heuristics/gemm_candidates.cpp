@@ -1,0 +1,124 @@
+// The bounded set of configs: tiles measured to win somewhere, crossed with what a problem demands.
+#include "core/text.hpp"
+#include "heuristics/gemm_heuristics.hpp"
+
+namespace deepgemm::heuristics {
+namespace {
+
+using device::ElementType;
+using device::GemmConfig;
+
+struct Shape {
+  std::uint16_t tile_m, tile_n;
+  std::uint8_t consumers, consumers_n, stages, cluster_m, cluster_n, ordered;
+};
+
+// Stages: as many as fit beside D. Measured on an H200 (docs/performance.md).
+constexpr Shape fast_shapes[] = {
+    {256, 128, 2, 1, 3, 1, 2, 1},  // K >= 4096: fewest bytes per FLOP, warpgroups out of phase
+    {256, 128, 2, 1, 3, 1, 2, 0},  // K around 2048
+    {128, 192, 2, 1, 4, 2, 1, 0},  // short K, large N
+    {192, 128, 3, 1, 4, 1, 2, 0},  // few waves
+    {192, 96, 3, 1, 5, 1, 2, 0},   // about one wave
+    {128, 128, 2, 1, 5, 1, 1, 0},  // few tiles
+    {128, 64, 2, 1, 6, 1, 1, 0},
+    {64, 128, 1, 1, 6, 1, 1, 0},  // M <= 64
+    {64, 64, 1, 1, 8, 1, 1, 0},
+    {64, 32, 1, 1, 8, 1, 1, 0},  // M <= 64 and small N
+};
+// For everything beside E4M3 with M-contiguous sfa and a plain epilogue.
+constexpr Shape general_shapes[] = {
+    {256, 128, 2, 1, 3, 1, 2, 1},
+    {128, 128, 2, 1, 4, 1, 1, 0},
+    {64, 64, 1, 1, 8, 1, 1, 0},
+};
+
+GemmConfig make_config(const Shape& s, const GemmRequest& request) {
+  GemmConfig config;
+  config.tile_m = s.tile_m;
+  config.tile_n = s.tile_n;
+  config.consumers = s.consumers;
+  config.consumers_n = s.consumers_n;
+  config.stages = s.stages;
+  config.cluster_m = s.cluster_m;
+  config.cluster_n = s.cluster_n;
+  config.ordered = s.ordered;
+  config.a_type = request.a_type;
+  config.b_type = request.b_type;
+  config.out_type = request.general_epilogue ? ElementType::f32 : request.out_type;
+  config.sfa_by_tma = request.sfa_by_tma;
+  config.general_epilogue = request.general_epilogue;
+  // FP32 staging is larger: give up stages until it fits.
+  while (config.stages > 2 && device::shared_map(config).total > device::max_shared_bytes) {
+    --config.stages;
+  }
+  return config;
+}
+
+bool is_fast(const GemmRequest& request) {
+  return request.a_type == ElementType::e4m3 && request.b_type == ElementType::e4m3 &&
+         request.sfa_by_tma && !request.general_epilogue;
+}
+
+void append(std::vector<GemmConfig>& configs, const GemmRequest& request) {
+  for (const GemmConfig& config : configs_for(request)) configs.push_back(config);
+}
+
+}  // namespace
+
+std::vector<GemmConfig> configs_for(const GemmRequest& request) {
+  std::vector<GemmConfig> configs;
+  auto take = [&](const Shape& shape) {
+    const GemmConfig config = make_config(shape, request);
+    if (device::broken_rule(config) == nullptr) configs.push_back(config);
+  };
+  if (is_fast(request)) {
+    for (const Shape& shape : fast_shapes) take(shape);
+  } else {
+    for (const Shape& shape : general_shapes) take(shape);
+  }
+  return configs;
+}
+
+const std::vector<GemmConfig>& selectable_configs() {
+  static const std::vector<GemmConfig> configs = [] {
+    std::vector<GemmConfig> all;
+    constexpr ElementType inputs[] = {ElementType::e4m3, ElementType::e5m2};
+    constexpr ElementType outputs[] = {ElementType::bf16, ElementType::f16, ElementType::f32};
+    for (ElementType a : inputs) {
+      for (ElementType b : inputs) {
+        for (bool sfa_by_tma : {true, false}) {
+          GemmRequest request;
+          request.a_type = a;
+          request.b_type = b;
+          request.sfa_by_tma = sfa_by_tma;
+          for (ElementType out : outputs) {
+            request.out_type = out;
+            append(all, request);
+          }
+          request.general_epilogue = true;
+          append(all, request);
+        }
+      }
+    }
+    return all;
+  }();
+  return configs;
+}
+
+std::string describe(const GemmConfig& c) {
+  std::string text = join(static_cast<int>(c.tile_m), "x", static_cast<int>(c.tile_n), "x",
+                          device::block_k, ", ", static_cast<int>(c.stages), " stages, ",
+                          static_cast<int>(c.consumers), " consumer warpgroups");
+  if (c.consumers_n > 1) text += join(" (", static_cast<int>(c.consumers_n), " along N)");
+  if (c.cluster() > 1) {
+    text += join(", cluster ", static_cast<int>(c.cluster_m), "x", static_cast<int>(c.cluster_n),
+                 c.cluster_n > 1 ? " sharing A" : " sharing B");
+  }
+  if (c.ordered) text += ", ordered";
+  if (!c.sfa_by_tma) text += ", strided sfa";
+  if (c.general_epilogue) text += ", general epilogue";
+  return text;
+}
+
+}  // namespace deepgemm::heuristics

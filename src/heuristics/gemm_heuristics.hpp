@@ -1,0 +1,44 @@
+// Which config computes an FP8 product best: the legal ones, what each would cost, the cheapest.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "deepgemm/gemm.hpp"
+#include "device/common/gemm_config.cuh"
+
+namespace deepgemm::heuristics {
+
+// What a choice depends on. Never an address; M only through the number of tiles.
+struct GemmRequest {
+  std::int64_t m = 0, n = 0, k = 0;
+  device::ElementType a_type = device::ElementType::e4m3;
+  device::ElementType b_type = device::ElementType::e4m3;
+  device::ElementType out_type = device::ElementType::bf16;
+  bool sfa_by_tma = true;
+  bool general_epilogue = false;
+  int num_sms = 132;
+};
+
+struct GemmChoice {
+  device::GemmConfig config;
+  int raster_group = 8;
+  bool raster_along_n = false;
+  int grid = 1;  // CTAs
+  std::int64_t tiles = 0, waves = 0;
+  double predicted_us = 0;
+};
+
+// Every config that choose() can return, over all requests.
+const std::vector<device::GemmConfig>& selectable_configs();
+// The configs that a request may use, in no order.
+std::vector<device::GemmConfig> configs_for(const GemmRequest& request);
+// The same, costed, cheapest first.
+std::vector<GemmChoice> candidates(const GemmRequest& request);
+// The cheapest, with `policy`'s fields in place of its own; ValueError names the rule they break.
+GemmChoice choose(const GemmRequest& request, const Policy* policy = nullptr);
+// "256x128x128, 3 stages, 2 consumer warpgroups, cluster 1x2 (A shared), ..."
+std::string describe(const device::GemmConfig& config);
+
+}  // namespace deepgemm::heuristics

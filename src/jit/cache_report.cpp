@@ -1,0 +1,110 @@
+// What `deepgemm cache` shows and clears.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/files.hpp"
+#include "core/text.hpp"
+#include "jit/cubin_source.hpp"
+#include "jit/disk_cache.hpp"
+#include "jit/kernel.hpp"
+
+namespace deepgemm::jit {
+namespace {
+
+bool is_writable(const std::string& directory) {
+  return faccessat(AT_FDCWD, directory.c_str(), W_OK, AT_EACCESS) == 0;
+}
+
+// The directory with entries that may be trusted; empty, with `problem`, if there is none.
+std::string usable_directory(std::string& problem) {
+  CacheLocation location = cache_location();
+  problem = location.problem;
+  if (problem.empty() && directory_exists(location.directory)) {
+    problem = files::why_not_private(location.directory);
+  }
+  return problem.empty() ? location.directory : std::string();
+}
+
+CacheEntry inspect(const std::string& directory, const std::string& file) {
+  CacheEntry entry;
+  entry.file = file;
+  const auto bytes = files::read(join(directory, "/", file));
+  if (!bytes) {
+    entry.problem = "it cannot be read";
+    return entry;
+  }
+  entry.bytes = bytes->size();
+  const DecodedEntry decoded = decode_entry(*bytes);
+  entry.kernel = decoded.kernel;
+  entry.problem = decoded.problem;
+  entry.valid = entry.problem.empty();
+  return entry;
+}
+
+// "deepgemm_fp8_gemm" of "deepgemm_fp8_gemm-0123...-nvrtc13.0.deepgemm".
+std::string kernel_of(const std::string& file) { return file.substr(0, file.find('-')); }
+
+// By its name and size alone.
+CacheEntry glance(const std::string& directory, const std::string& file) {
+  struct stat status{};
+  CacheEntry entry;
+  entry.file = file;
+  entry.kernel = kernel_of(file);
+  entry.valid = stat(join(directory, "/", file).c_str(), &status) == 0;
+  if (entry.valid) entry.bytes = static_cast<std::size_t>(status.st_size);
+  return entry;
+}
+
+// An entry, or what a writer that was killed left of one: "<entry>.XXXXXX".
+bool is_ours(const std::string& file) {
+  const std::size_t at = file.rfind(cache_suffix);
+  if (at == std::string::npos) return false;
+  const std::string rest = file.substr(at + cache_suffix.size());
+  return rest.empty() || (rest.size() == 7 && rest.front() == '.');
+}
+
+}  // namespace
+
+CacheInfo cache_info() {
+  CacheInfo info;
+  info.directory = usable_directory(info.problem);
+  if (!info.directory.empty()) {
+    for (const CacheEntry& entry : list_cache(false)) {
+      ++info.entries;
+      info.bytes += entry.bytes;
+    }
+    if (directory_exists(info.directory) && !is_writable(info.directory)) {
+      info.problem = join(info.directory, " is read-only: new kernels are kept in memory only");
+    }
+  }
+  info.loaded = counters().loaded;
+  info.compiled = counters().compiled;
+  info.disk_hits = counters().disk_hits;
+  info.bundle_hits = counters().bundle_hits;
+  return info;
+}
+
+std::size_t clear_cache() {
+  std::string problem;
+  const std::string directory = usable_directory(problem);
+  std::size_t removed = 0;
+  if (directory.empty()) return removed;
+  for (const std::string& file : files::list(directory, "")) {
+    if (is_ours(file) && files::remove(join(directory, "/", file))) ++removed;
+  }
+  return removed;
+}
+
+std::vector<CacheEntry> list_cache(bool verify) {
+  std::string problem;
+  const std::string directory = usable_directory(problem);
+  std::vector<CacheEntry> entries;
+  if (directory.empty()) return entries;
+  for (const std::string& file : files::list(directory, cache_suffix)) {
+    entries.push_back(verify ? inspect(directory, file) : glance(directory, file));
+  }
+  return entries;
+}
+
+}  // namespace deepgemm::jit

@@ -1,0 +1,123 @@
+#include "jit/cubin_source.hpp"
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "core/env.hpp"
+#include "core/files.hpp"
+#include "core/log.hpp"
+#include "core/text.hpp"
+#include "deepgemm/error.hpp"
+#include "jit/bundle.hpp"
+#include "jit/disk_cache.hpp"
+#include "jit/kernel_key.hpp"
+#include "jit/nvrtc_compiler.hpp"
+
+namespace deepgemm::jit {
+namespace {
+
+enum class Strictness { from_environment, off, on };
+std::atomic<Strictness> strictness{Strictness::from_environment};
+
+std::optional<std::string> read_disk(const KernelSpec& spec, const std::string& family,
+                                     const NvrtcInfo& compiler) {
+  if (!compiler.path.empty()) {
+    return read_entry({spec.name, family, {compiler.major, compiler.minor}});
+  }
+  // Without NVRTC nothing better can be made, so a cubin of any version will do.
+  for (const CompilerVersion version : stored_versions(spec.name, family)) {
+    if (auto bytes = read_entry({spec.name, family, version})) return bytes;
+  }
+  return std::nullopt;
+}
+
+std::optional<Cubin> find_stored(const KernelSpec& spec, const std::string& family,
+                                 const NvrtcInfo& compiler) {
+  const auto began = std::chrono::steady_clock::now();
+  Cubin cubin;
+  if (auto bundled = find_in_bundle(spec.name, family)) {
+    cubin.bytes = std::move(*bundled);
+    cubin.origin = Origin::bundle;
+    ++counters().bundle_hits;
+  } else if (auto stored = read_disk(spec, family, compiler)) {
+    cubin.bytes = std::move(*stored);
+    cubin.origin = Origin::disk;
+    ++counters().disk_hits;
+  } else {
+    return std::nullopt;
+  }
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - began;
+  cubin.milliseconds = took.count();
+  return cubin;
+}
+
+void dump(const KernelSpec& spec, const std::string& family, const char* suffix,
+          const std::string& bytes) {
+  const auto directory = env::text("DEEPGEMM_DUMP");
+  if (!directory) return;
+  std::string problem = files::make_directories(*directory);
+  if (problem.empty()) {
+    const std::string file = join(spec.name, "-", family.substr(0, 16), suffix);
+    problem = files::write_atomically(join(*directory, "/", file), bytes);
+  }
+  if (!problem.empty()) log::warn_once(join("DEEPGEMM_DUMP: ", problem));
+}
+
+void refuse_if_strict(const KernelSpec& spec) {
+  if (!strict()) return;
+  const CacheLocation location = cache_location();
+  throw Error(join("strict mode: ", describe(spec), " is in no cache (",
+                   location.directory.empty() ? location.problem : location.directory,
+                   ") and may not be compiled now; prepare it during warm-up"));
+}
+
+Cubin compile_and_store(const KernelSpec& spec, const std::string& family,
+                        const NvrtcInfo& compiler) {
+  dump(spec, family, ".cu", spec.entry(spec));  // before the compile, to be there if it fails
+  Cubin cubin = compile_with_nvrtc(spec, false);
+  ++counters().compiled;
+  log::write(log::Level::info, join("compiled ", describe(spec), " in ",
+                                    static_cast<std::int64_t>(cubin.milliseconds), " ms"));
+  dump(spec, family, ".cubin", cubin.bytes);
+  write_entry({spec.name, family, {compiler.major, compiler.minor}}, cubin.bytes);
+  return cubin;
+}
+
+}  // namespace
+
+Counters& counters() noexcept {
+  static Counters instance;
+  return instance;
+}
+
+Cubin find_cubin(const KernelSpec& spec, bool recompile) {
+  const std::string family = family_key(spec);
+  const NvrtcInfo compiler = nvrtc_info();
+  if (!recompile) {
+    if (auto stored = find_stored(spec, family, compiler)) return std::move(*stored);
+  }
+  refuse_if_strict(spec);
+  if (compiler.path.empty()) {
+    throw CompileError(
+        join(describe(spec), " is in no cache and cannot be compiled: ", compiler.problem), {});
+  }
+  return compile_and_store(spec, family, compiler);
+}
+
+Cubin compile(const KernelSpec& spec) { return compile_with_nvrtc(spec, true); }
+
+void set_strict(bool strict) noexcept { strictness = strict ? Strictness::on : Strictness::off; }
+
+bool strict() noexcept {
+  const Strictness chosen = strictness;
+  if (chosen != Strictness::from_environment) return chosen == Strictness::on;
+  try {
+    return env::flag("DEEPGEMM_STRICT_JIT", false);
+  } catch (const std::exception& error) {
+    log::warn_once(error.what());
+    return false;
+  }
+}
+
+}  // namespace deepgemm::jit

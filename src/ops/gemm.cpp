@@ -1,0 +1,177 @@
+// deepgemm::gemm: the checks, then the CPU backend or a plan.
+#include "deepgemm/gemm.hpp"
+
+#include <cmath>
+#include <string>
+
+#include "backend/cpu/cpu_backend.hpp"
+#include "core/text.hpp"
+#include "ops/checks.hpp"
+#include "ops/granularity.hpp"
+#include "plan/cuda_backend.hpp"
+
+namespace deepgemm {
+namespace {
+
+using ops::Operand;
+
+bool a_is_transposed(Layout layout) { return layout == Layout::tn || layout == Layout::tt; }
+bool b_is_transposed(Layout layout) { return layout == Layout::nn || layout == Layout::tt; }
+
+std::string_view layout_name(Layout layout) {
+  switch (layout) {
+    case Layout::nt:
+      return "nt";
+    case Layout::nn:
+      return "nn";
+    case Layout::tn:
+      return "tn";
+    case Layout::tt:
+      return "tt";
+  }
+  throw ValueError(
+      complaint("layout", join("value ", static_cast<int>(layout)), "nt, nn, tn or tt"));
+}
+
+void check_values(const Operand& operand, std::string_view shape_in_words) {
+  ops::check_dtype(operand, {DType::float8_e4m3fn, DType::float8_e5m2, DType::bfloat16,
+                             DType::float16, DType::float32});
+  ops::check_rank(operand, 2, shape_in_words);
+  ops::check_extents(operand);
+}
+
+void check_scales(const Operand& sf, const Operand& reference) {
+  ops::check_dtype(sf, {DType::float32, DType::float8_e8m0fnu}, "scale factors");
+  ops::check_extents(sf);
+  ops::check_device(sf, reference);
+}
+
+// M, N and K of a and b, which must agree on K.
+void read_extents(const GemmArgs& args, GemmProblem& problem) {
+  const TensorView& a = args.a.values;
+  const TensorView& b = args.b.values;
+  bool a_t = a_is_transposed(args.layout), b_t = b_is_transposed(args.layout);
+  check_values({"a", a}, a_t ? "[K, M]" : "[M, K]");
+  check_values({"b", b}, b_t ? "[K, N]" : "[N, K]");
+  problem.m = a.shape[a_t ? 1 : 0];
+  problem.k = a.shape[a_t ? 0 : 1];
+  problem.n = b.shape[b_t ? 1 : 0];
+  std::int64_t b_k = b.shape[b_t ? 0 : 1];
+  if (b_k == problem.k) return;
+  throw ValueError(complaint(
+      "b", join("shape ", ops::shape_text(b), ", K = ", b_k), join("K = ", problem.k),
+      join("a has shape ", ops::shape_text(a), "; layout \"", layout_name(args.layout),
+           "\" reads a as ", a_t ? "[K, M]" : "[M, K]", " and b as ", b_t ? "[K, N]" : "[N, K]")));
+}
+
+void check_scaling(const GemmArgs& args, GemmProblem& problem) {
+  const Operand reference{"a", args.a.values};
+  if (args.a.sf) check_scales({"a.sf", *args.a.sf}, reference);
+  if (args.b.sf) check_scales({"b.sf", *args.b.sf}, reference);
+  problem.a_scaled = args.a.sf.has_value();
+  problem.b_scaled = args.b.sf.has_value();
+  problem.a_granularity =
+      ops::resolve_granularity("a", args.a, problem.m, problem.k, ops::readings_of_rows());
+  problem.b_granularity =
+      ops::resolve_granularity("b", args.b, problem.n, problem.k, ops::readings_of_blocks());
+}
+
+void check_out(const GemmArgs& args, const GemmProblem& problem) {
+  const Operand out{"out", args.out};
+  ops::check_dtype(out, {DType::bfloat16, DType::float16, DType::float32, DType::float8_e4m3fn,
+                         DType::float8_e5m2});
+  ops::check_shape(out, {problem.m, problem.n}, "[M, N]");
+  ops::check_extents(out);
+  ops::check_device(out, {"a", args.a.values});
+  ops::check_output(out);
+  if (!(std::isfinite(args.out_scale) && args.out_scale > 0)) {
+    throw ValueError(complaint("out_scale", to_text(args.out_scale), "a finite number above 0"));
+  }
+  if (args.out_scale != 1.0F && !is_float8(args.out.dtype)) {
+    throw ValueError(complaint("out_scale", to_text(args.out_scale), "1",
+                               join("only a float8 out is scaled, out is ", name(args.out.dtype))));
+  }
+}
+
+void check_c(const GemmArgs& args, const GemmProblem& problem) {
+  if (!args.c) return;
+  const Operand c{"c", *args.c};
+  ops::check_dtype(c, {args.out.dtype, DType::float32}, "out's dtype, or float32");
+  ops::check_shape(c, {problem.m, problem.n}, "[M, N]");
+  ops::check_extents(c);
+  ops::check_device(c, {"a", args.a.values});
+  if (ops::same_memory(*args.c, args.out) || !ops::overlaps(*args.c, args.out)) return;
+  throw ValueError(complaint("c", "memory that partly overlaps out",
+                             "out itself, or memory of its own",
+                             "c may be out only with the same start, strides and dtype"));
+}
+
+void check_bias(const GemmArgs& args, const GemmProblem& problem) {
+  if (!args.bias) return;
+  const Operand bias{"bias", *args.bias};
+  ops::check_dtype(bias, {DType::float32, DType::bfloat16, DType::float16});
+  ops::check_rank(bias, 1, "[N]");
+  ops::check_shape(bias, {problem.n}, "[N]");
+  ops::check_extents(bias);
+  ops::check_device(bias, {"a", args.a.values});
+}
+
+template <class Function>
+void for_each_input(const GemmArgs& args, Function&& function) {
+  function(Operand{"a", args.a.values});
+  function(Operand{"b", args.b.values});
+  if (args.a.sf) function(Operand{"a.sf", *args.a.sf});
+  if (args.b.sf) function(Operand{"b.sf", *args.b.sf});
+  if (args.bias) function(Operand{"bias", *args.bias});
+}
+
+void check_memory(const GemmArgs& args) {
+  for_each_input(args, [](const Operand& input) { ops::check_has_data(input); });
+  if (args.c) ops::check_has_data({"c", *args.c});
+  ops::check_has_data({"out", args.out});
+}
+
+}  // namespace
+
+GemmProblem make_problem(const GemmArgs& args) {
+  layout_name(args.layout);  // throws if it is none of the four
+  if (args.activation > Activation::silu) {
+    throw ValueError(complaint("activation", join("value ", static_cast<int>(args.activation)),
+                               "none, relu, gelu, gelu_tanh or silu"));
+  }
+  GemmProblem problem;
+  read_extents(args, problem);
+  ops::check_device({"b", args.b.values}, {"a", args.a.values});
+  check_scaling(args, problem);
+  check_out(args, problem);
+  check_c(args, problem);
+  check_bias(args, problem);
+  for_each_input(args,
+                 [&](const Operand& input) { ops::check_no_overlap({"out", args.out}, input); });
+  problem.a_dtype = args.a.values.dtype;
+  problem.b_dtype = args.b.values.dtype;
+  problem.out_dtype = args.out.dtype;
+  problem.layout = args.layout;
+  problem.activation = args.activation;
+  problem.has_c = args.c.has_value();
+  problem.has_bias = args.bias.has_value();
+  problem.has_alpha = args.alpha != 1.0F;
+  return problem;
+}
+
+void gemm(const GemmArgs& args, const CallOptions& options) {
+  GemmProblem problem = make_problem(args);
+  check_memory(args);
+  if (problem.m == 0 || problem.n == 0) return;
+  if (args.a.values.device.kind == DeviceKind::cpu) {
+    cpu::gemm(problem, args, options.accumulate_in_f64);
+    return;
+  }
+  if (options.accumulate_in_f64) {
+    throw ValueError(complaint("accumulate_in_f64", describe(args.a.values.device), "cpu",
+                               "FP64 sums are the reference backend's"));
+  }
+  plan::gemm(problem, args, options);
+}
+
+}  // namespace deepgemm

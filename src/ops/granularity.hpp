@@ -1,0 +1,30 @@
+// Which granularity the shape of sf stands for.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "deepgemm/scaling.hpp"
+
+namespace deepgemm::ops {
+
+// What is tried when the granularity is not given: the forms in use. The first that fits is taken.
+std::span<const Granularity> readings_of_rows() noexcept;    // activations: (1, 128) first
+std::span<const Granularity> readings_of_blocks() noexcept;  // weights: (128, 128) first
+
+// Checks sf of an operand of `rows` x `k` (dtype, shape, device is the caller's) and resolves its
+// granularity; `name` is the operand's. Readings that give every element the same factor are one
+// reading; if two different ones fit, that is a ValueError which lists them.
+Granularity resolve_granularity(std::string_view name, const ScaledView& operand, std::int64_t rows,
+                                std::int64_t k, std::span<const Granularity> readings);
+// A granularity of positive extents (or `whole`).
+void check_granularity(std::string_view name, const Granularity& granularity);
+// Whether sf has the shape that `granularity` asks for.
+bool fits(const TensorView& sf, const Granularity& granularity, std::int64_t rows, std::int64_t k);
+// sf: found shape ..., need shape ... (granularity ... of a ... operand)
+[[noreturn]] void refuse_scale_shape(std::string_view sf_name, const TensorView& sf,
+                                     const Granularity& granularity, std::int64_t rows,
+                                     std::int64_t k);
+
+}  // namespace deepgemm::ops

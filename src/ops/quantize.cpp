@@ -1,0 +1,118 @@
+// deepgemm::quantize and dequantize: the checks, then the CPU backend or the GPU kernels.
+#include "deepgemm/quantize.hpp"
+
+#include <cmath>
+
+#include "backend/cpu/cpu_backend.hpp"
+#include "core/text.hpp"
+#include "ops/checks.hpp"
+#include "ops/granularity.hpp"
+#include "plan/cuda_backend.hpp"
+
+namespace deepgemm {
+namespace {
+
+using ops::Operand;
+
+bool is_cpu(const TensorView& view) { return view.device.kind == DeviceKind::cpu; }
+
+// The unquantised side. float64 only exists on the CPU.
+void check_wide(const Operand& operand) {
+  if (is_cpu(operand.view)) {
+    ops::check_dtype(operand, {DType::float32, DType::bfloat16, DType::float16, DType::float64});
+  } else {
+    ops::check_dtype(operand, {DType::float32, DType::bfloat16, DType::float16});
+  }
+  ops::check_rank(operand, 2, "[rows, K]");
+  ops::check_extents(operand);
+}
+
+void check_options(const QuantizeOptions& options) {
+  ops::check_granularity("granularity", options.granularity);
+  if (std::isfinite(options.amax_floor) && options.amax_floor >= 0) return;
+  throw ValueError(
+      complaint("amax_floor", to_text(options.amax_floor), "a finite number from 0 up"));
+}
+
+void check_values_out(const Operand& values, const Operand& x) {
+  ops::check_dtype(values, {DType::float8_e4m3fn, DType::float8_e5m2});
+  ops::check_shape(values, {x.view.shape[0], x.view.shape[1]}, "the shape of x");
+  ops::check_extents(values);
+  ops::check_device(values, x);
+  ops::check_output(values);
+}
+
+void check_scales_out(const Operand& sf, const Operand& x, const QuantizeOptions& options) {
+  if (options.power_of_two) {
+    ops::check_dtype(sf, {DType::float32, DType::float8_e8m0fnu}, "power_of_two is on");
+  } else {
+    ops::check_dtype(sf, {DType::float32}, "float8_e8m0fnu needs power_of_two");
+  }
+  ops::check_extents(sf);
+  std::int64_t rows = x.view.shape[0], k = x.view.shape[1];
+  if (!ops::fits(sf.view, options.granularity, rows, k)) {
+    ops::refuse_scale_shape(sf.name, sf.view, options.granularity, rows, k);
+  }
+  ops::check_device(sf, x);
+  ops::check_output(sf);
+}
+
+// The resolved granularity of a checked dequantize().
+Granularity check_dequantize(const ScaledView& x, const TensorView& out) {
+  const Operand values{"x", x.values};
+  ops::check_dtype(values, {DType::float8_e4m3fn, DType::float8_e5m2, DType::bfloat16,
+                            DType::float16, DType::float32});
+  ops::check_rank(values, 2, "[rows, K]");
+  ops::check_extents(values);
+  check_wide({"out", out});
+  ops::check_shape({"out", out}, {x.values.shape[0], x.values.shape[1]}, "the shape of x");
+  ops::check_device({"out", out}, values);
+  ops::check_output({"out", out});
+  ops::check_no_overlap({"out", out}, values);
+  if (x.sf) {
+    const Operand sf{"x.sf", *x.sf};
+    ops::check_dtype(sf, {DType::float32, DType::float8_e8m0fnu}, "scale factors");
+    ops::check_extents(sf);
+    ops::check_device(sf, values);
+    ops::check_no_overlap({"out", out}, sf);
+  }
+  return ops::resolve_granularity("x", x, x.values.shape[0], x.values.shape[1],
+                                  ops::readings_of_rows());
+}
+
+}  // namespace
+
+void quantize(const TensorView& x, const TensorView& values, const TensorView& sf,
+              const QuantizeOptions& options, const CallOptions& call) {
+  check_options(options);
+  const Operand source{"x", x}, codes{"values", values}, factors{"sf", sf};
+  check_wide(source);
+  check_values_out(codes, source);
+  check_scales_out(factors, source, options);
+  ops::check_no_overlap(codes, source);
+  ops::check_no_overlap(factors, source);
+  ops::check_no_overlap(codes, factors);
+  for (const Operand& operand : {source, codes, factors}) ops::check_has_data(operand);
+  if (sf.size() == 0) return;  // no block, so no element either
+  if (is_cpu(x)) {
+    cpu::quantize(x, values, sf, options);
+  } else {
+    plan::quantize(x, values, sf, options, call);
+  }
+}
+
+void dequantize(const ScaledView& x, const TensorView& out, const CallOptions& call) {
+  ScaledView resolved = x;
+  resolved.granularity = check_dequantize(x, out);
+  ops::check_has_data({"x", x.values});
+  if (x.sf) ops::check_has_data({"x.sf", *x.sf});
+  ops::check_has_data({"out", out});
+  if (out.size() == 0) return;
+  if (is_cpu(out)) {
+    cpu::dequantize(resolved, out);
+  } else {
+    plan::dequantize(resolved, out, call);
+  }
+}
+
+}  // namespace deepgemm

@@ -1,0 +1,135 @@
+// explain, prepare and the list of selectable kernels.
+#include <string>
+
+#include "core/text.hpp"
+#include "deepgemm/runtime.hpp"
+#include "plan/gemm_plan.hpp"
+#include "plan/hopper.hpp"
+#include "plan/kernel_specs.hpp"
+
+namespace deepgemm {
+namespace {
+
+constexpr int h200_sms = 132;
+
+void add_fields(KernelReport& report, const plan::GemmPlan& p) {
+  const heuristics::GemmChoice& choice = p.choice;
+  auto field = [&](const char* key, std::string value) {
+    report.fields.emplace_back(key, std::move(value));
+  };
+  field("tile", join(static_cast<int>(choice.config.tile_m), "x",
+                     static_cast<int>(choice.config.tile_n), "x", device::block_k));
+  field("tiles", to_text(choice.tiles));
+  field("waves", to_text(choice.waves));
+  field("raster", join(choice.raster_group, choice.raster_along_n ? " along N" : " along M"));
+  field("predicted_us", to_text(choice.predicted_us));
+}
+
+KernelReport report_of(const plan::GemmPlan& p) {
+  KernelReport report;
+  report.kernel = p.spec.name;
+  report.reason = p.reason;
+  report.shared_bytes = p.spec.shared_bytes;
+  report.threads = p.threads;
+  report.grid = static_cast<int>(p.grid);
+  if (p.fp8) {
+    report.config = heuristics::describe(p.choice.config);
+    report.stages = p.choice.config.stages;
+    add_fields(report, p);
+  } else {
+    report.config = "64x64 tile, FP32 FMA";
+  }
+  return report;
+}
+
+plan::GemmPlan plan_of(const GemmArgs& args, const Policy* policy, int device) {
+  const int num_sms = device < 0 ? h200_sms : plan::hopper_device(device).sm_count;
+  return plan::make_gemm_plan(make_problem(args), args, policy, num_sms);
+}
+
+struct Selectable {
+  jit::KernelSpec spec;
+  std::string config;
+  int threads;
+};
+
+std::vector<Selectable> all_selectable() {
+  std::vector<Selectable> all;
+  for (const device::GemmConfig& config : heuristics::selectable_configs()) {
+    const std::string types = join(plan::name_of(config.a_type), " x ", plan::name_of(config.b_type), ", ");
+    all.push_back({plan::fp8_gemm_spec(config), types + heuristics::describe(config),
+                   config.threads()});
+  }
+  all.push_back({plan::general_gemm_spec(), "64x64 tile, FP32 FMA",
+                 device::GeneralConfig::threads});
+  for (int k_per_scale : {0, 32, 128}) {
+    for (bool whole_cta : {false, true}) {
+      for (bool e5m2 : {false, true}) {
+        device::QuantizeConfig config;
+        config.k_per_scale = static_cast<std::uint16_t>(k_per_scale);
+        config.whole_cta = whole_cta;
+        config.values_e5m2 = e5m2;
+        all.push_back({plan::quantize_spec(config),
+                       join(k_per_scale ? to_text(k_per_scale) : std::string("any"),
+                            " of K per scale, ", whole_cta ? "CTA" : "warp", " per block, ",
+                            e5m2 ? "e5m2" : "e4m3"),
+                       device::QuantizeConfig::threads});
+      }
+    }
+  }
+  all.push_back({plan::dequantize_spec(), "any", device::QuantizeConfig::threads});
+  return all;
+}
+
+}  // namespace
+
+KernelReport explain(const GemmArgs& args, const Policy* policy, int device) {
+  return report_of(plan_of(args, policy, device));
+}
+
+KernelReport prepare(const GemmArgs& args, const Policy* policy, int device) {
+  const plan::GemmPlan p = plan_of(args, policy, device);
+  KernelReport report = report_of(p);
+  if (device < 0) {
+    const jit::Cubin cubin = jit::get_cubin(p.spec);
+    report.origin = jit::name(cubin.origin);
+    report.milliseconds = cubin.milliseconds;
+  } else {
+    const jit::LoadedKernel& kernel = jit::load(p.spec, device);
+    report.origin = jit::name(kernel.origin);
+    report.milliseconds = kernel.milliseconds;
+  }
+  return report;
+}
+
+std::vector<KernelReport> selectable_kernels() {
+  std::vector<KernelReport> reports;
+  for (const Selectable& s : all_selectable()) {
+    KernelReport report;
+    report.kernel = s.spec.name;
+    report.config = s.config;
+    report.shared_bytes = s.spec.shared_bytes;
+    report.threads = s.threads;
+    reports.push_back(std::move(report));
+  }
+  return reports;
+}
+
+CompileReport compile_selectable(std::size_t index) {
+  const std::vector<Selectable> all = all_selectable();
+  if (index >= all.size()) {
+    throw ValueError(complaint("index", to_text(static_cast<std::int64_t>(index)),
+                               join("less than ", static_cast<std::int64_t>(all.size()))));
+  }
+  jit::Cubin cubin = jit::compile(all[index].spec);
+  CompileReport report;
+  report.kernel = all[index].spec.name;
+  report.config = all[index].config;
+  report.log = std::move(cubin.log);
+  report.milliseconds = cubin.milliseconds;
+  report.cubin_bytes = cubin.bytes.size();
+  report.cubin = std::move(cubin.bytes);
+  return report;
+}
+
+}  // namespace deepgemm

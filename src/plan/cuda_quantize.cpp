@@ -1,0 +1,87 @@
+// quantize and dequantize on a CUDA device.
+#include <algorithm>
+
+#include "core/math.hpp"
+#include "driver/driver.hpp"
+#include "plan/cuda_backend.hpp"
+#include "plan/hopper.hpp"
+#include "plan/kernel_specs.hpp"
+#include "plan/operands.hpp"
+
+namespace deepgemm::plan {
+namespace {
+
+using device::QuantizeConfig;
+using device::QuantizeParams;
+
+// A block of at most this many elements is one warp's.
+constexpr std::int64_t warp_block = 4096;
+
+QuantizeParams params_of(const RowsByK& wide, const RowsByK& values) {
+  QuantizeParams p{};
+  p.wide = wide.values->data;
+  p.wide_row = wide.row_stride;
+  p.wide_k = wide.k_stride;
+  p.values = values.values->data;
+  p.values_row = values.row_stride;
+  p.values_k = values.k_stride;
+  p.rows = values.rows;
+  p.k = values.k;
+  p.rows_per_scale = values.rows_per_scale;
+  p.k_per_scale = values.k_per_scale;
+  p.wide_type = static_cast<int>(element_type(wide.values->dtype));
+  p.values_type = static_cast<int>(element_type(values.values->dtype));
+  if (values.sf != nullptr) {
+    p.sf = values.sf->data;
+    p.sf_row = values.sf_row_stride;
+    p.sf_k = values.sf_k_stride;
+    p.sf_type = static_cast<int>(element_type(values.sf->dtype));
+  }
+  return p;
+}
+
+void launch(const jit::KernelSpec& spec, int device, std::int64_t work_items,
+            std::int64_t items_per_cta, QuantizeParams& params, const CallOptions& call) {
+  const driver::ContextGuard context(device);
+  const std::int64_t ctas = ceil_div(work_items, items_per_cta);
+  driver::LaunchShape shape;
+  // Enough CTAs to fill the device several times; the kernels stride over the rest.
+  shape.grid = static_cast<unsigned>(
+      std::min<std::int64_t>(ctas, hopper_device(device).sm_count * std::int64_t{16}));
+  shape.block = QuantizeConfig::threads;
+  shape.shared_bytes = static_cast<unsigned>(spec.shared_bytes);
+  driver::launch(jit::load(spec, device).function, shape, call.stream, &params);
+}
+
+}  // namespace
+
+void quantize(const TensorView& x, const TensorView& values, const TensorView& sf,
+              const QuantizeOptions& options, const CallOptions& call) {
+  const ScaledView wide{x, {}, {}}, quantized{values, sf, {}};
+  const RowsByK out = operand_of(quantized, options.granularity);
+  QuantizeParams params = params_of(operand_of(wide, options.granularity), out);
+  params.amax_floor = options.amax_floor;
+  params.power_of_two = options.power_of_two;
+  QuantizeConfig config;
+  const std::int64_t block =
+      std::min(out.rows_per_scale, out.rows) * std::min(out.k_per_scale, out.k);
+  config.whole_cta = block > warp_block;
+  config.values_e5m2 = values.dtype == DType::float8_e5m2;
+  if (out.k_per_scale == 32 || out.k_per_scale == 128) {
+    config.k_per_scale = static_cast<std::uint16_t>(out.k_per_scale);
+  }
+  const std::int64_t blocks =
+      ceil_div(out.rows, out.rows_per_scale) * ceil_div(out.k, out.k_per_scale);
+  launch(quantize_spec(config), values.device.index, blocks,
+         config.whole_cta ? 1 : QuantizeConfig::threads / 32, params, call);
+}
+
+void dequantize(const ScaledView& x, const TensorView& out, const CallOptions& call) {
+  const ScaledView wide{out, {}, {}};
+  const Granularity granularity = x.granularity.value_or(per_tensor);
+  QuantizeParams params =
+      params_of(operand_of(wide, granularity), operand_of(x, granularity));
+  launch(dequantize_spec(), out.device.index, out.size(), QuantizeConfig::threads, params, call);
+}
+
+}  // namespace deepgemm::plan

@@ -1,0 +1,31 @@
+// How a dense product is launched on one device: kernel, config, and what each call fills in.
+#pragma once
+
+#include <string>
+
+#include "deepgemm/gemm.hpp"
+#include "heuristics/gemm_heuristics.hpp"
+#include "jit/kernel.hpp"
+#include "plan/operands.hpp"
+
+namespace deepgemm::plan {
+
+// Decided from shapes, dtypes, strides and alignment; holds no address.
+struct GemmPlan {
+  bool fp8 = false;  // the tensor-core kernel; else the general one
+  heuristics::GemmChoice choice;  // fp8 only
+  std::string reason;             // why this kernel, in words
+  jit::KernelSpec spec;
+  int threads = 0;
+  std::int64_t grid = 0;
+  int cluster = 1;
+};
+
+// `policy` may be null. Throws ValueError for an illegal policy, Error where no kernel fits.
+GemmPlan make_gemm_plan(const GemmProblem& problem, const GemmArgs& args, const Policy* policy,
+                        int num_sms);
+// Launches on options.stream; the device's context must be current.
+void run(const GemmPlan& plan, CUfunction function, const GemmProblem& problem,
+         const GemmArgs& args, const CallOptions& options);
+
+}  // namespace deepgemm::plan

@@ -1,0 +1,102 @@
+#include "plan/kernel_specs.hpp"
+
+#include <cstring>
+
+#include "core/text.hpp"
+
+namespace deepgemm::plan {
+namespace {
+
+using device::ElementType;
+using device::GemmConfig;
+
+int number(std::uint16_t value) { return value; }
+
+// Field by field and by name, so that the text stays right when the struct changes.
+std::string fp8_gemm_entry(const jit::KernelSpec& spec) {
+  GemmConfig c;
+  std::memcpy(&c, spec.config.data(), sizeof(c));
+  return join(
+      "#include \"kernels/fp8_gemm.cuh\"\n"
+      "using namespace deepgemm::device;\n"
+      "constexpr GemmConfig config{.tile_m = ",
+      number(c.tile_m), ", .tile_n = ", number(c.tile_n), ", .consumers = ", number(c.consumers),
+      ", .consumers_n = ", number(c.consumers_n), ", .stages = ", number(c.stages),
+      ", .cluster_m = ", number(c.cluster_m), ", .cluster_n = ", number(c.cluster_n),
+      ", .ordered = ", number(c.ordered), ",\n    .a_type = ElementType::", name_of(c.a_type),
+      ", .b_type = ElementType::", name_of(c.b_type),
+      ", .out_type = ElementType::", name_of(c.out_type),
+      ", .sfa_by_tma = ", number(c.sfa_by_tma), ", .general_epilogue = ",
+      number(c.general_epilogue),
+      "};\n"
+      "extern \"C\" __global__ void __launch_bounds__(config.threads(), 1)\n",
+      spec.name,
+      "(const __grid_constant__ GemmParams params) {\n"
+      "  fp8_gemm<config>(params);\n"
+      "}\n");
+}
+
+std::string simple_entry(std::string_view header, std::string_view params, std::string_view name,
+                         std::string_view call) {
+  return join("#include \"kernels/", header,
+              "\"\n"
+              "using namespace deepgemm::device;\n"
+              "extern \"C\" __global__ void __launch_bounds__(",
+              device::QuantizeConfig::threads, ")\n", name, "(const __grid_constant__ ", params,
+              " params) {\n  ", call, "(params);\n}\n");
+}
+
+std::string general_gemm_entry(const jit::KernelSpec& spec) {
+  return simple_entry("general_gemm.cuh", "GeneralGemmParams", spec.name, "general_gemm");
+}
+
+std::string quantize_entry(const jit::KernelSpec& spec) {
+  device::QuantizeConfig c;
+  std::memcpy(&c, spec.config.data(), sizeof(c));
+  const std::string call =
+      join("quantize<QuantizeConfig{.k_per_scale = ", number(c.k_per_scale), ", .whole_cta = ",
+           number(c.whole_cta), ", .values_e5m2 = ", number(c.values_e5m2), "}>");
+  return simple_entry("quantize.cuh", "QuantizeParams", spec.name, call);
+}
+
+std::string dequantize_entry(const jit::KernelSpec& spec) {
+  return simple_entry("quantize.cuh", "QuantizeParams", spec.name, "dequantize");
+}
+
+}  // namespace
+
+std::string_view name_of(device::ElementType type) noexcept {
+  switch (type) {
+    case ElementType::e4m3:
+      return "e4m3";
+    case ElementType::e5m2:
+      return "e5m2";
+    case ElementType::bf16:
+      return "bf16";
+    case ElementType::f16:
+      return "f16";
+    case ElementType::f32:
+      return "f32";
+    default:
+      return "e8m0";
+  }
+}
+
+jit::KernelSpec fp8_gemm_spec(const GemmConfig& config) {
+  return {"deepgemm_fp8_gemm",
+          std::string(reinterpret_cast<const char*>(&config), sizeof(config)), fp8_gemm_entry,
+          device::shared_map(config).total};
+}
+
+jit::KernelSpec general_gemm_spec() {
+  return {"deepgemm_general_gemm", {}, general_gemm_entry, device::GeneralConfig::shared_bytes};
+}
+
+jit::KernelSpec quantize_spec(const device::QuantizeConfig& config) {
+  return {"deepgemm_quantize", std::string(reinterpret_cast<const char*>(&config), sizeof(config)),
+          quantize_entry, device::QuantizeConfig::shared_bytes};
+}
+
+jit::KernelSpec dequantize_spec() { return {"deepgemm_dequantize", {}, dequantize_entry, 0}; }
+
+}  // namespace deepgemm::plan

@@ -1,0 +1,18 @@
+// The kernels of the library as jit::KernelSpec: name, config bytes, and the text that instantiates.
+#pragma once
+
+#include "device/common/gemm_config.cuh"
+#include "device/common/simple_configs.cuh"
+#include "jit/kernel.hpp"
+
+namespace deepgemm::plan {
+
+// "e4m3": as the device sources name it.
+std::string_view name_of(device::ElementType type) noexcept;
+
+jit::KernelSpec fp8_gemm_spec(const device::GemmConfig& config);
+jit::KernelSpec general_gemm_spec();
+jit::KernelSpec quantize_spec(const device::QuantizeConfig& config);
+jit::KernelSpec dequantize_spec();
+
+}  // namespace deepgemm::plan

@@ -1,0 +1,20 @@
+// The last plans of this thread, found by a POD key without a lock.
+#pragma once
+
+#include <cstdint>
+
+#include "plan/gemm_plan.hpp"
+
+namespace deepgemm::plan {
+
+struct ReadyPlan {
+  GemmPlan plan;
+  CUfunction function = nullptr;
+};
+
+// The plan of a call without a policy, made and loaded if this thread has not met it yet. The
+// reference lives until the thread's next call.
+const ReadyPlan& ready_plan(const GemmProblem& problem, const GemmArgs& args, int device,
+                            int num_sms);
+
+}  // namespace deepgemm::plan

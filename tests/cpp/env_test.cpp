@@ -1,0 +1,78 @@
+#include "core/env.hpp"
+
+#include <doctest/doctest.h>
+
+#include <set>
+#include <stdexcept>
+
+#include "deepgemm/error.hpp"
+#include "test_tensors.hpp"
+
+using namespace deepgemm;
+using test::Environment;
+
+TEST_CASE("the table lists each setting once, with its words") {
+  std::set<std::string_view> seen;
+  for (const env::Setting& setting : env::settings()) {
+    CHECK(setting.variable.starts_with("DEEPGEMM_"));
+    CHECK(seen.insert(setting.variable).second);
+    CHECK_FALSE(setting.type.empty());
+    CHECK_FALSE(setting.fallback.empty());
+    CHECK_FALSE(setting.meaning.empty());
+  }
+  for (const char* name :
+       {"DEEPGEMM_CACHE_DIR", "DEEPGEMM_NVRTC_PATH", "DEEPGEMM_CUDA_DRIVER_PATH", "DEEPGEMM_LOG",
+        "DEEPGEMM_STRICT_JIT", "DEEPGEMM_DUMP", "DEEPGEMM_CPU_THREADS"}) {
+    CHECK(seen.count(name) == 1);
+  }
+}
+
+TEST_CASE("text is read at use, and empty counts as unset") {
+  Environment unset("DEEPGEMM_DUMP", nullptr);
+  CHECK_FALSE(env::text("DEEPGEMM_DUMP"));
+  {
+    Environment set("DEEPGEMM_DUMP", "/somewhere");
+    CHECK(env::text("DEEPGEMM_DUMP").value() == "/somewhere");
+  }
+  Environment empty("DEEPGEMM_DUMP", "");
+  CHECK_FALSE(env::text("DEEPGEMM_DUMP"));
+}
+
+TEST_CASE("a setting outside the table is a mistake of ours") {
+  CHECK_THROWS_AS(env::text("DEEPGEMM_NOT_IN_TABLE"), std::logic_error);
+}
+
+TEST_CASE("flag") {
+  for (const char* word : {"1", "true", "YES", "On"}) {
+    Environment set("DEEPGEMM_STRICT_JIT", word);
+    CHECK(env::flag("DEEPGEMM_STRICT_JIT", false));
+  }
+  for (const char* word : {"0", "False", "no", "off"}) {
+    Environment set("DEEPGEMM_STRICT_JIT", word);
+    CHECK_FALSE(env::flag("DEEPGEMM_STRICT_JIT", true));
+  }
+  Environment unset("DEEPGEMM_STRICT_JIT", nullptr);
+  CHECK(env::flag("DEEPGEMM_STRICT_JIT", true));
+  Environment bad("DEEPGEMM_STRICT_JIT", "maybe");
+  std::string message =
+      test::message_of<ValueError>([] { env::flag("DEEPGEMM_STRICT_JIT", true); });
+  CHECK(test::contains(message, "DEEPGEMM_STRICT_JIT: found \"maybe\""));
+}
+
+TEST_CASE("integer") {
+  Environment unset("DEEPGEMM_CPU_THREADS", nullptr);
+  CHECK(env::integer("DEEPGEMM_CPU_THREADS", 5) == 5);
+  Environment set("DEEPGEMM_CPU_THREADS", "12");
+  CHECK(env::integer("DEEPGEMM_CPU_THREADS", 5) == 12);
+  for (const char* word : {"12x", "x", "1.5", "99999999999999999999"}) {
+    Environment bad("DEEPGEMM_CPU_THREADS", word);
+    CHECK_THROWS_AS(env::integer("DEEPGEMM_CPU_THREADS", 5), ValueError);
+  }
+}
+
+TEST_CASE("foreign") {
+  Environment set("XDG_CACHE_HOME", "/cache");
+  CHECK(env::foreign("XDG_CACHE_HOME").value() == "/cache");
+  Environment empty("XDG_CACHE_HOME", "");
+  CHECK_FALSE(env::foreign("XDG_CACHE_HOME"));
+}

@@ -1,0 +1,272 @@
+"""The laws of docs/design.md that can be read off the sources, as functions.
+
+Each law takes the root of a source tree and returns its violations as ``path:line: words``. The
+tests run every law on this tree and, to prove that it can fail, on a small tree with one violation.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from cpp_text import blank_comments_and_strings, functions, includes
+
+CPP = (".cpp", ".hpp", ".h", ".cuh")
+MAX_FILE, MAX_HOST_FUNCTION, MAX_KERNEL, MAX_README = 400, 60, 120, 60
+FRAMEWORKS = ("torch", "jax", "jaxlib", "cupy", "tensorflow", "paddle", "mxnet")
+
+# What each folder of src/ may include besides itself, include/ and device/common. Downward only:
+# bindings, c_api -> ops -> plan -> heuristics, jit, tma -> driver -> core.
+BELOW: dict[str, set[str]] = {
+    "core": set(),
+    "driver": {"core"},
+    "heuristics": {"driver", "core"},
+    "jit": {"driver", "core"},
+    "tma": {"driver", "core"},
+    "plan": {"heuristics", "jit", "tma", "driver", "core"},
+    "backend": {"core"},
+    "ops": {"plan", "backend", "heuristics", "jit", "tma", "driver", "core"},
+    "c_api": {"ops", "plan", "backend", "heuristics", "jit", "tma", "driver", "core"},
+    "bindings": {"ops", "plan", "backend", "heuristics", "jit", "tma", "driver", "core"},
+    "device": set(),
+}
+
+# Sources without tests/cpp/<name>_test.cpp, and why.
+UNTESTED: dict[str, str] = {}
+
+
+def _files(root: Path, folder: str, suffixes: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
+    base = root / folder
+    for path in sorted(base.rglob("*")) if base.is_dir() else []:
+        if path.suffix in suffixes and path.is_file():
+            yield path, path.relative_to(root).as_posix()
+
+
+def _search(path: Path, name: str, pattern: str, words: str) -> list[str]:
+    code = blank_comments_and_strings(path.read_text(encoding="utf-8"))
+    return [
+        f"{name}:{number}: {match.group(0).strip()}: {words}"
+        for number, line in enumerate(code.splitlines(), 1)
+        for match in re.finditer(pattern, line)
+    ]
+
+
+def device_includes_only_itself(root: Path) -> list[str]:
+    """Law 1: src/device includes nothing from outside src/device."""
+    found = []
+    for path, name in _files(root, "src/device", CPP):
+        for number, target, quoted in includes(path.read_text(encoding="utf-8")):
+            inside = any((base / target).is_file() for base in (root / "src/device", path.parent))
+            if not quoted or not inside or ".." in Path(target).parts:
+                found.append(f"{name}:{number}: includes {target}, which is not in src/device")
+    return found
+
+
+def no_framework_in_cpp(root: Path) -> list[str]:
+    """Law 2: C++ neither includes nor imports torch, jax, cupy or numpy."""
+    names = "|".join((*FRAMEWORKS, "numpy", "ATen", "c10", "xla", "pybind11"))
+    include = re.compile(rf"#\s*include\s*[<\"](?:{names})\b")
+    imported = re.compile(rf"\w*[iI]mport\w*\s*\(\s*\"(?:{names})\b")
+    found = []
+    for folder in ("src", "include"):
+        for path, name in _files(root, folder, CPP):
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                if include.search(line) or imported.search(line):
+                    found.append(f"{name}:{number}: {line.strip()}: no framework in C++")
+    return found
+
+
+def _imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.lineno, node.module
+        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            called = node.func.id if isinstance(node.func, ast.Name) else called
+            if called in ("import_module", "__import__", "importorskip"):
+                yield node.lineno, str(node.args[0].value)
+
+
+def no_framework_in_python(root: Path) -> list[str]:
+    """Law 2: only python/deepgemm/{torch,jax} imports a framework."""
+    found = []
+    for path, name in _files(root, "python/deepgemm", (".py",)):
+        if name.startswith(("python/deepgemm/torch/", "python/deepgemm/jax/")):
+            continue
+        for number, module in _imports(ast.parse(path.read_text(encoding="utf-8"))):
+            if module.split(".")[0] in FRAMEWORKS:
+                found.append(f"{name}:{number}: imports {module}: only torch/ and jax/ may")
+    return found
+
+
+def layers_point_downward(root: Path) -> list[str]:
+    """Law 3: a folder of src/ includes only folders below it."""
+    found = []
+    for path, name in _files(root, "src", CPP):
+        layer = Path(name).parts[1]
+        for number, target, quoted in includes(path.read_text(encoding="utf-8")):
+            other = target.split("/")[0]
+            if not quoted or other == layer or other not in BELOW:
+                continue
+            if target.startswith("device/common/") or other in BELOW.get(layer, set()):
+                continue
+            found.append(f"{name}:{number}: {layer} may not include {target}")
+    return found
+
+
+def library_is_quiet(root: Path) -> list[str]:
+    """Law 4: no printing, aborting or asserting outside core/log.cpp."""
+    pattern = (
+        r"\b(?:printf|fprintf|vprintf|vfprintf|puts|fputs|abort|assert|exit|_Exit|quick_exit"
+        r"|terminate|__trap|__assertfail)\s*\(|\bstd::(?:cout|cerr|clog)\b"
+    )
+    found = []
+    for path, name in _files(root, "src", CPP):
+        if name != "src/core/log.cpp":
+            found += _search(path, name, pattern, "the library never prints, aborts or asserts")
+    return found
+
+
+def environment_is_read_in_one_place(root: Path) -> list[str]:
+    """Law 4 and the JIT section: getenv only in core/env.cpp."""
+    found = []
+    for path, name in _files(root, "src", CPP):
+        if name != "src/core/env.cpp":
+            found += _search(path, name, r"\b(?:secure_)?getenv\b", "use core/env.hpp")
+    for path, name in _files(root, "python/deepgemm", (".py",)):
+        text = path.read_text(encoding="utf-8")
+        for number, line in enumerate(text.splitlines(), 1):
+            if re.search(r"os\.(?:environ|getenv)|from os import .*\b(?:environ|getenv)\b", line):
+                found.append(f"{name}:{number}: {line.strip()}: settings are read in core/env.cpp")
+    return found
+
+
+def hardware_behind_one_line(root: Path) -> list[str]:
+    """Law 9: inline asm and hardware intrinsics only in src/device/ptx and src/device/common."""
+    pattern = (
+        r"\basm\b|\b__asm\w*|\b(?:threadIdx|blockIdx|blockDim|gridDim|warpSize)\b"
+        r"|\b__(?:shfl|sync|ballot|any|all|activemask|threadfence|nanosleep|cvta|ldg|ldcg)\w*\s*\("
+    )
+    found = []
+    for path, name in _files(root, "src/device", CPP):
+        if not name.startswith(("src/device/ptx/", "src/device/common/")):
+            found += _search(path, name, pattern, "hardware is reached through ptx/ and common/")
+    return found
+
+
+def files_are_short(root: Path) -> list[str]:
+    """Quality bars: files of at most 400 lines."""
+    found = []
+    for folder in ("src", "include", "cmake", "python", "tests", "tools"):
+        for path, name in _files(root, folder, (*CPP, ".py", ".pyi", ".cmake", ".sh")):
+            lines = len(path.read_text(encoding="utf-8").splitlines())
+            if lines > MAX_FILE and path.suffix != ".pyi":
+                found.append(f"{name}: {lines} lines, at most {MAX_FILE}")
+    return found
+
+
+def functions_are_short(root: Path) -> list[str]:
+    """Quality bars: host functions of at most 60 lines, kernel bodies of at most 120."""
+    found = []
+    for folder in ("src", "include"):
+        for path, name in _files(root, folder, CPP):
+            limit = MAX_KERNEL if name.startswith("src/device/kernels/") else MAX_HOST_FUNCTION
+            for function in functions(path.read_text(encoding="utf-8")):
+                if function.lines > limit:
+                    found.append(
+                        f"{name}:{function.line}: {function.name} has {function.lines} lines, "
+                        f"at most {limit}"
+                    )
+    for folder in ("python", "tools", "tests/python"):
+        for path, name in _files(root, folder, (".py",)):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                    lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                    if lines > MAX_HOST_FUNCTION:
+                        found.append(f"{name}:{node.lineno}: {node.name} has {lines} lines")
+    return found
+
+
+def folders_have_readmes(root: Path) -> list[str]:
+    """Quality bars: each folder of src/ has a README of at most 60 lines."""
+    found = []
+    for folder in sorted(p for p in (root / "src").iterdir() if p.is_dir()):
+        readme, name = folder / "README.md", f"src/{folder.name}/README.md"
+        if not readme.is_file():
+            found.append(f"{name}: missing")
+        elif (lines := len(readme.read_text(encoding="utf-8").splitlines())) > MAX_README:
+            found.append(f"{name}: {lines} lines, at most {MAX_README}")
+    return found
+
+
+def sources_have_tests(root: Path) -> list[str]:
+    """Law 6: every src/*/x.cpp has tests/cpp/x_test.cpp, or a reason in UNTESTED."""
+    found = []
+    for path, name in _files(root, "src", (".cpp",)):
+        if name.startswith("src/bindings/"):  # tested through Python, in tests/python
+            continue
+        tested = (root / "tests/cpp" / f"{path.stem}_test.cpp").is_file()
+        if not tested and name not in UNTESTED:
+            found.append(f"{name}: no tests/cpp/{path.stem}_test.cpp and no reason in UNTESTED")
+        elif tested and name in UNTESTED:
+            found.append(f"{name}: has a test; remove it from UNTESTED")
+    gone = [
+        name for name in UNTESTED if (root / "src/core").is_dir() and not (root / name).exists()
+    ]
+    return found + [f"{name}: in UNTESTED, but there is no such file" for name in gone]
+
+
+def _tracked(root: Path) -> list[str]:
+    command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others"]
+    listed = subprocess.run([*command, "--exclude-standard"], capture_output=True, check=False)
+    if listed.returncode == 0:
+        return [n for n in listed.stdout.decode().split("\0") if n and (root / n).is_file()]
+    return [p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file()]
+
+
+def no_machine_paths(root: Path) -> list[str]:
+    """Tracked files name no path under someone's own folder of a machine."""
+    personal = "root|home|Users|mnt|data|scratch|work|workspace"
+    pattern = re.compile(rf"(?<![\w.$}}*)>:/-])/(?:{personal})/[\w.-]+")
+    found = []
+    for name in _tracked(root):
+        try:
+            text = (root / name).read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            if match := pattern.search(line):
+                found.append(f"{name}:{number}: {match.group(0)} is a path of one machine")
+    return found
+
+
+LAWS: tuple[Callable[[Path], list[str]], ...] = (
+    device_includes_only_itself,
+    no_framework_in_cpp,
+    no_framework_in_python,
+    layers_point_downward,
+    library_is_quiet,
+    environment_is_read_in_one_place,
+    hardware_behind_one_line,
+    files_are_short,
+    functions_are_short,
+    folders_have_readmes,
+    sources_have_tests,
+    no_machine_paths,
+)
+
+
+def main() -> int:
+    """Print every violation of this tree; exit code 1 if there is one."""
+    found = [line for law in LAWS for line in law(Path(__file__).resolve().parents[1])]
+    print("\n".join(found) or "no violations")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
