@@ -84,9 +84,8 @@ def functions(text: str) -> Iterator[Function]:
                 current, start = None, position + 1
         elif char == "{":
             header = code[start:position]
-            name = _function_name(header)
-            if name is not None:
-                current = (name, start + len(header) - len(header.lstrip()))
+            if (found := _function_name(header)) is not None:
+                current = (found, start + len(header) - len(header.lstrip()))
                 depth_inside = 1
             start = position + 1
         elif char in ";}":

@@ -36,8 +36,9 @@ struct GemmArgs {
 
 // Fields left unset are chosen by the heuristics; an illegal choice is a ValueError naming the rule.
 struct Policy {
-  std::optional<std::string> kernel;  // "fp8" or "general"
+  std::optional<std::string> kernel;  // "fp8", "decode" or "general"
   std::optional<int> tile_m, tile_n, stages, cluster_m, cluster_n, consumers, consumers_n, group,
+      stage_blocks, cluster_k, ctas_per_sm,
       num_sms;
   std::optional<bool> raster_along_n, ordered;
 };

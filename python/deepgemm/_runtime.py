@@ -6,6 +6,7 @@ from typing import Any
 
 from deepgemm._library import Policy, as_policy, ext
 
+
 @dataclass(frozen=True)
 class Report:
     """How a product is, or would be, computed."""
@@ -26,7 +27,9 @@ class Report:
         lines = [f"{self.kernel}: {self.config}"]
         lines += [f"  {name:<18} {value}" for name, value in self.fields.items()]
         lines += [f"  {'why':<18} {self.reason}"] if self.reason else []
-        lines += [f"  {'from':<18} {self.origin}, {self.milliseconds:.1f} ms"] if self.origin else []
+        lines += (
+            [f"  {'from':<18} {self.origin}, {self.milliseconds:.1f} ms"] if self.origin else []
+        )
         return "\n".join(lines)
 
 
@@ -108,7 +111,11 @@ def warmup(
     every = list(problems)
     reports: list[Report] = []
     for number, problem in enumerate(every, start=1):
-        keys = dict(problem) if isinstance(problem, Mapping) else dict(zip("mnk", problem, strict=True))
+        keys = (
+            dict(problem)
+            if isinstance(problem, Mapping)
+            else dict(zip("mnk", problem, strict=True))
+        )
         shape = tuple(keys.pop(name) for name in "mnk")
         report = _report("gemm", shape, keys, -1 if device is None else device, compile=True)
         reports.append(report)

@@ -184,17 +184,20 @@ void import_extras(const GemmHandles& handles, GemmCall& call) {
   if (call.bias) call.args.bias = call.bias->view;
 }
 
-void set_extents(GemmCall& call, std::int64_t& k) {
-  const TensorView &a = call.a.values.view, &b = call.b.values.view;
-  require_matrix(a, "a");
-  require_matrix(b, "b");
-  const bool a_turned = call.args.layout == Layout::tn || call.args.layout == Layout::tt;
-  const bool b_turned = call.args.layout == Layout::nt || call.args.layout == Layout::tt;
-  // Why: the second letter tells b: t = [N, K], n = [K, N]; the first one a: n = [M, K], t = [K,
-  // M].
-  call.m = a.shape[a_turned ? 1 : 0];
-  k = a.shape[a_turned ? 0 : 1];
-  call.n = b.shape[b_turned ? 0 : 1];
+// As in row-major BLAS, the first letter tells a (n = [M, K], t = [K, M]) and the second one b
+// (t = [N, K], n = [K, N]). A turned a is the same memory with its dimensions swapped, and any
+// strides are taken: the library sees it as [M, K].
+void set_extents(Layout layout, GemmCall& call, std::int64_t& k) {
+  require_matrix(call.a.values.view, "a");
+  require_matrix(call.b.values.view, "b");
+  const bool b_turned = layout == Layout::nt || layout == Layout::tt;
+  if (layout == Layout::tn || layout == Layout::tt) {
+    call.a.values.view = transposed(call.a.values.view);
+  }
+  call.args.layout = b_turned ? Layout::nt : Layout::nn;
+  call.m = call.a.values.view.shape[0];
+  k = call.a.values.view.shape[1];
+  call.n = call.b.values.view.shape[b_turned ? 0 : 1];
 }
 
 }  // namespace
@@ -204,9 +207,8 @@ GemmCall import_gemm(const GemmHandles& handles) {
   call.a = import_operand(handles.a, "a", "sfa");
   call.b = import_operand(handles.b, "b", "sfb");
   apply_granularity(handles.granularity, call.a, call.b);
-  call.args.layout = parse_layout(handles.layout);
   std::int64_t k = 0;
-  set_extents(call, k);
+  set_extents(parse_layout(handles.layout), call, k);
   if (call.a.granularity) call.a.granularity = normalised(*call.a.granularity, call.m, k);
   if (call.b.granularity) call.b.granularity = normalised(*call.b.granularity, call.n, k);
   call.args.a = call.a.scaled_view();

@@ -49,11 +49,11 @@ void find_wheels() {
 }  // namespace
 
 void bind_cache(nb::module_& module) {
-  module.def("cache_info", &info, nb::sig("def cache_info() -> dict[str, Any]"),
+  module.def("cache_info", &info, nb::sig("def cache_info() -> dict[str, typing.Any]"),
              "Directory, its entries and bytes, and this process's hits and compiles.");
   module.def("clear_cache", &clear_cache, "Removes this library's entries; returns how many.");
   module.def("list_cache", &entries, "verify"_a = false,
-             nb::sig("def list_cache(verify: bool = False) -> list[dict[str, Any]]"),
+             nb::sig("def list_cache(verify: bool = False) -> list[dict[str, typing.Any]]"),
              "The entries of the directory; `verify` recomputes their checksums.");
   module.def("set_strict", &set_strict, "strict"_a, "From now on, a compile is an Error.");
   module.def("strict", &strict, "Whether strict mode is on.");

@@ -169,7 +169,7 @@ void bind_device_array(nb::module_& module) {
                   nb::sig("def from_numpy(array: object, dtype: object | None = None, device: int "
                           "= 0) -> DeviceArray"),
                   "Copies a C-contiguous array; `dtype` re-reads elements of the same size.")
-      .def("to_numpy", &to_numpy, nb::sig("def to_numpy(self) -> Any"),
+      .def("to_numpy", &to_numpy, nb::sig("def to_numpy(self) -> typing.Any"),
            "Copies to a NumPy array (ml_dtypes for bfloat16 and float8).")
       .def("fill", &DeviceArray::fill, "byte"_a, "Sets every byte.")
       .def("strided", &DeviceArray::strided, "shape"_a, "strides"_a, "offset"_a = 0,

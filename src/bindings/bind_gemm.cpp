@@ -106,7 +106,7 @@ void bind_gemm(nb::module_& module) {
              nb::sig("def gemm(a: object, b: object, out: object, c: object, bias: object, "
                      "activation: object, alpha: float, out_dtype: object, out_scale: object, "
                      "layout: object, granularity: object, policy: object, stream: object, "
-                     "accumulate_in_f64: bool = False) -> Any"),
+                     "accumulate_in_f64: bool = False) -> typing.Any"),
              "See deepgemm.gemm, which gives the arguments their defaults.");
 }
 

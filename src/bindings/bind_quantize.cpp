@@ -88,16 +88,18 @@ nb::object dequantize_binding(nb::handle q, nb::handle out, nb::handle out_dtype
 }  // namespace
 
 void bind_quantize(nb::module_& module) {
-  module.def("quantize", &quantize_binding, "x"_a.none(), "granularity"_a.none(), "dtype"_a.none(),
-             "power_of_two"_a, "amax_floor"_a, "stream"_a.none(),
-             nb::sig("def quantize(x: object, granularity: object, dtype: object, power_of_two: "
-                     "bool, amax_floor: float, stream: object) -> tuple[Any, Any, tuple[int | "
-                     "None, int | None]]"),
-             "(values, sf, granularity); see deepgemm.quantize.");
+  module.def(
+      "quantize", &quantize_binding, "x"_a.none(), "granularity"_a.none(), "dtype"_a.none(),
+      "power_of_two"_a, "amax_floor"_a, "stream"_a.none(),
+      nb::sig(
+          "def quantize(x: object, granularity: object, dtype: object, power_of_two: "
+          "bool, amax_floor: float, stream: object) -> tuple[typing.Any, typing.Any, tuple[int | "
+          "None, int | None]]"),
+      "(values, sf, granularity); see deepgemm.quantize.");
   module.def("dequantize", &dequantize_binding, "q"_a.none(), "out"_a.none(), "out_dtype"_a.none(),
              "granularity"_a.none(), "stream"_a.none(),
              nb::sig("def dequantize(q: object, out: object, out_dtype: object, granularity: "
-                     "object, stream: object) -> Any"),
+                     "object, stream: object) -> typing.Any"),
              "See deepgemm.dequantize.");
 }
 

@@ -82,11 +82,13 @@ nb::dict report_shape(std::int64_t m, std::int64_t n, std::int64_t k, nb::handle
   }
   const Device where{DeviceKind::cuda, device < 0 ? 0 : device};
   GemmArgs args;
-  args.layout = parse_layout(layout);
-  const bool a_turned = args.layout == Layout::tn || args.layout == Layout::tt;
-  const bool b_turned = args.layout == Layout::nn || args.layout == Layout::tn;
+  const Layout memory = parse_layout(layout);
+  const bool a_turned = memory == Layout::tn || memory == Layout::tt;
+  const bool b_turned = memory == Layout::nn || memory == Layout::tn;
+  args.layout = b_turned ? Layout::nn : Layout::nt;
   args.a = shape_operand(a_dtype, a_granularity, m, k, a_turned, where, "a");
   args.b = shape_operand(b_dtype, b_granularity, n, k, b_turned, where, "b");
+  if (a_turned) args.a.values = transposed(args.a.values);
   args.activation = parse_activation(activation);
   args.out = make_view(nullptr, parse_dtype(out_dtype, "out_dtype"), {m, n}, where);
   if (c) args.c = args.out;
@@ -126,7 +128,7 @@ void bind_reports(nb::module_& module) {
              nb::sig("def report_gemm(a: object, b: object, out: object, c: object, bias: object, "
                      "activation: object, alpha: float, out_dtype: object, out_scale: object, "
                      "layout: object, granularity: object, policy: object, device: int, compile: "
-                     "bool) -> dict[str, Any]"),
+                     "bool) -> dict[str, typing.Any]"),
              "How gemm would compute this; with `compile` the kernel is prepared too.");
   module.def("report_shape", &report_shape, "m"_a, "n"_a, "k"_a, "a_dtype"_a.none(),
              "b_dtype"_a.none(), "out_dtype"_a.none(), "a_granularity"_a.none(),
@@ -135,13 +137,13 @@ void bind_reports(nb::module_& module) {
              nb::sig("def report_shape(m: int, n: int, k: int, a_dtype: object, b_dtype: object, "
                      "out_dtype: object, a_granularity: object, b_granularity: object, layout: "
                      "object, activation: object, c: bool, bias: bool, policy: object, device: "
-                     "int, compile: bool) -> dict[str, Any]"),
+                     "int, compile: bool) -> dict[str, typing.Any]"),
              "The same for aligned arrays of these shapes; a granularity of None means no sf.");
   module.def("selectable_kernels", &selectable,
-             nb::sig("def selectable_kernels() -> list[dict[str, Any]]"),
+             nb::sig("def selectable_kernels() -> list[dict[str, typing.Any]]"),
              "Every config that the heuristics can select.");
   module.def("compile_selectable", &compile_one, "index"_a,
-             nb::sig("def compile_selectable(index: int) -> dict[str, Any]"),
+             nb::sig("def compile_selectable(index: int) -> dict[str, typing.Any]"),
              "Compiles one of them with ptxas -v, touching no cache.");
 }
 

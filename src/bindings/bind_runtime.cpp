@@ -49,7 +49,7 @@ void synchronize(int device) {
 }  // namespace
 
 void bind_runtime(nb::module_& module) {
-  module.def("runtime_info", &runtime, nb::sig("def runtime_info() -> dict[str, Any]"),
+  module.def("runtime_info", &runtime, nb::sig("def runtime_info() -> dict[str, typing.Any]"),
              "Looks at driver, devices, NVRTC and cache; creates no context, never raises.");
   module.def(
       "device_count", [] { return device_count(); },

@@ -58,8 +58,8 @@ void bind_view(nb::module_& module) {
       .def("__init__", &make_view_object, "array"_a.none(), "dtype"_a.none(),
            nb::sig("def __init__(self, array: object, dtype: object) -> None"))
       .def_prop_ro(
-          "array", [](const View& view) { return view.array; }, nb::sig("def array(self) -> Any"),
-          "The array given.")
+          "array", [](const View& view) { return view.array; },
+          nb::sig("def array(self) -> typing.Any"), "The array given.")
       .def_prop_ro("dtype", [](const View& view) { return std::string(name(view.dtype)); })
       .def_prop_ro(
           "shape", [](const View& view) { return view.array.attr("shape"); },
@@ -69,7 +69,7 @@ void bind_view(nb::module_& module) {
                std::string(name(view.dtype)) + "\")";
       });
   module.def("inspect", &inspect, "array"_a.none(),
-             nb::sig("def inspect(array: object) -> dict[str, Any]"),
+             nb::sig("def inspect(array: object) -> dict[str, typing.Any]"),
              "How an array is read: pointer, dtype, device, shape, strides (elements), read_only.");
   module.def("import_five", &import_five, "a"_a.none(), "b"_a.none(), "c"_a.none(), "d"_a.none(),
              "e"_a.none(),

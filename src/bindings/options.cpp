@@ -65,7 +65,7 @@ CallOptions call_options(Device device) {
 
 void bind_options(nb::module_& module) {
   module.def("get_options", &get_options, "device"_a,
-             nb::sig("def get_options(device: int) -> dict[str, Any]"),
+             nb::sig("def get_options(device: int) -> dict[str, typing.Any]"),
              "Options of this thread for `device` (-1: every device); None where unset.");
   module.def("set_options", &set_options, "device"_a, "num_sms"_a.none(), "pdl"_a.none(),
              "deterministic"_a.none(),

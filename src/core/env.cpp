@@ -41,8 +41,7 @@ std::span<const Setting> settings() noexcept { return table; }
 
 std::optional<std::string> text(std::string_view variable) {
   for (const Setting& setting : table) {
-    // The table's names are literals, so that .data() ends in a NUL.
-    if (setting.variable == variable) return foreign(setting.variable.data());
+    if (setting.variable == variable) return foreign(std::string(variable).c_str());
   }
   throw std::logic_error(join(variable, " is not in the table of settings (src/core/env.cpp)"));
 }

@@ -23,7 +23,7 @@ constexpr std::size_t block_bytes = 64;
 
 void add_block(std::array<std::uint32_t, 8>& state, const unsigned char* block) noexcept {
   std::uint32_t w[64];
-  for (int i = 0; i < 16; ++i) {
+  for (std::size_t i = 0; i < 16; ++i) {
     w[i] = static_cast<std::uint32_t>(block[4 * i]) << 24 |
            static_cast<std::uint32_t>(block[4 * i + 1]) << 16 |
            static_cast<std::uint32_t>(block[4 * i + 2]) << 8 | block[4 * i + 3];

@@ -33,7 +33,12 @@ TensorView make_view(void* data, DType dtype, std::initializer_list<std::int64_t
   std::int64_t stride = 1;
   for (int i = view.rank - 1; i >= 0; --i) {
     view.strides[i] = stride;
-    stride *= std::max<std::int64_t>(view.shape[i], 1);
+    bool overflow =
+        __builtin_mul_overflow(stride, std::max<std::int64_t>(view.shape[i], 1), &stride);
+    if (overflow && i > 0) {
+      throw ValueError(
+          complaint("shape", list_of(view.shape, view.rank), "fewer than 2^63 elements"));
+    }
   }
   return view;
 }

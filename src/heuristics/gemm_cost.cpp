@@ -18,8 +18,8 @@ constexpr double clock_ghz = 1.6;
 constexpr double tensor_flop_per_clock = 8192;  // of one SM, dense FP8
 constexpr double fill_bytes_per_clock = 60;     // L2 to shared memory, one SM
 constexpr double hbm_bytes_per_us = 4.1e6;
-constexpr double launch_us = 4.0;               // launch, first data, drain
-constexpr double tile_clocks = 900;             // epilogue and refill that nothing hides
+constexpr double launch_us = 4.0;    // launch, first data, drain
+constexpr double tile_clocks = 900;  // epilogue and refill that nothing hides
 
 // Share of the tensor core's rate that the inner loop reaches when data is there.
 double tensor_efficiency(const GemmConfig& c) {
@@ -35,8 +35,8 @@ double fill_bytes(const GemmConfig& c) {
 }
 
 double block_clocks(const GemmConfig& c) {
-  const double math = 2.0 * c.tile_m * c.tile_n * device::block_k / tensor_flop_per_clock /
-                      tensor_efficiency(c);
+  const double math =
+      2.0 * c.tile_m * c.tile_n * device::block_k / tensor_flop_per_clock / tensor_efficiency(c);
   const double fill = fill_bytes(c) / fill_bytes_per_clock;
   // Why not the maximum: where both are close, each waits for the other now and then.
   return std::pow(std::pow(math, 4) + std::pow(fill, 4), 0.25);

@@ -121,7 +121,8 @@ const NvrtcApi* find(const Search& search) {
       log::write(log::Level::debug, join("NVRTC ", api.major, ".", api.minor, " from ", api.path));
       return new NvrtcApi(std::move(api));
     }
-    trail += join("\n  ", candidate.path, ": ", problem);
+    const bool named = problem.starts_with(candidate.path);  // dlerror() begins with the path
+    trail += join("\n  ", named ? "" : candidate.path + ": ", problem);
   }
   const char* advice = search.explicit_path.empty()
                            ? "Install it with: pip install \"nvidia-cuda-nvrtc>=13,<14\" (or the "

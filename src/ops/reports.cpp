@@ -29,13 +29,17 @@ KernelReport report_of(const plan::GemmPlan& p) {
   KernelReport report;
   report.kernel = p.spec.name;
   report.reason = p.reason;
-  report.shared_bytes = p.spec.shared_bytes;
+  report.shared_bytes = p.shared_bytes;
   report.threads = p.threads;
   report.grid = static_cast<int>(p.grid);
-  if (p.fp8) {
+  if (p.kernel == plan::GemmKernel::fp8) {
     report.config = heuristics::describe(p.choice.config);
     report.stages = p.choice.config.stages;
     add_fields(report, p);
+  } else if (p.kernel == plan::GemmKernel::decode) {
+    report.config = heuristics::describe(p.decode.config);
+    report.stages = p.decode.config.stages;
+    report.fields.emplace_back("predicted_us", to_text(p.decode.predicted_us));
   } else {
     report.config = "64x64 tile, FP32 FMA";
   }
@@ -56,12 +60,19 @@ struct Selectable {
 std::vector<Selectable> all_selectable() {
   std::vector<Selectable> all;
   for (const device::GemmConfig& config : heuristics::selectable_configs()) {
-    const std::string types = join(plan::name_of(config.a_type), " x ", plan::name_of(config.b_type), ", ");
-    all.push_back({plan::fp8_gemm_spec(config), types + heuristics::describe(config),
+    const std::string types =
+        join(plan::name_of(config.a_type), " x ", plan::name_of(config.b_type), ", out ",
+             plan::name_of(config.out_type), ", ");
+    all.push_back(
+        {plan::fp8_gemm_spec(config), types + heuristics::describe(config), config.threads()});
+  }
+  for (const device::DecodeConfig& config : heuristics::selectable_decode_configs()) {
+    all.push_back({plan::fp8_decode_spec(config),
+                   join("out ", plan::name_of(config.out_type), ", ", heuristics::describe(config)),
                    config.threads()});
   }
-  all.push_back({plan::general_gemm_spec(), "64x64 tile, FP32 FMA",
-                 device::GeneralConfig::threads});
+  all.push_back(
+      {plan::general_gemm_spec(), "64x64 tile, FP32 FMA", device::GeneralConfig::threads});
   for (int k_per_scale : {0, 32, 128}) {
     for (bool whole_cta : {false, true}) {
       for (bool e5m2 : {false, true}) {
@@ -69,11 +80,11 @@ std::vector<Selectable> all_selectable() {
         config.k_per_scale = static_cast<std::uint16_t>(k_per_scale);
         config.whole_cta = whole_cta;
         config.values_e5m2 = e5m2;
-        all.push_back({plan::quantize_spec(config),
-                       join(k_per_scale ? to_text(k_per_scale) : std::string("any"),
-                            " of K per scale, ", whole_cta ? "CTA" : "warp", " per block, ",
-                            e5m2 ? "e5m2" : "e4m3"),
-                       device::QuantizeConfig::threads});
+        all.push_back(
+            {plan::quantize_spec(config),
+             join(k_per_scale ? to_text(k_per_scale) : std::string("any"), " of K per scale, ",
+                  whole_cta ? "CTA" : "warp", " per block, ", e5m2 ? "e5m2" : "e4m3"),
+             device::QuantizeConfig::threads});
       }
     }
   }

@@ -1,4 +1,5 @@
-// Problems on a CUDA device: choose a config, load its kernel, launch. Arguments are already checked.
+// Problems on a CUDA device: choose a config, load its kernel, launch. Arguments are already
+// checked.
 #pragma once
 
 #include "deepgemm/gemm.hpp"

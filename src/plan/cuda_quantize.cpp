@@ -70,17 +70,17 @@ void quantize(const TensorView& x, const TensorView& values, const TensorView& s
   if (out.k_per_scale == 32 || out.k_per_scale == 128) {
     config.k_per_scale = static_cast<std::uint16_t>(out.k_per_scale);
   }
-  const std::int64_t blocks =
-      ceil_div(out.rows, out.rows_per_scale) * ceil_div(out.k, out.k_per_scale);
-  launch(quantize_spec(config), values.device.index, blocks,
+  // From sf and not from x: an x without elements can still have factors.
+  params.blocks = sf.size();
+  params.blocks_k = sf.rank == 2 ? sf.shape[1] : 1;
+  launch(quantize_spec(config), values.device.index, params.blocks,
          config.whole_cta ? 1 : QuantizeConfig::threads / 32, params, call);
 }
 
 void dequantize(const ScaledView& x, const TensorView& out, const CallOptions& call) {
   const ScaledView wide{out, {}, {}};
   const Granularity granularity = x.granularity.value_or(per_tensor);
-  QuantizeParams params =
-      params_of(operand_of(wide, granularity), operand_of(x, granularity));
+  QuantizeParams params = params_of(operand_of(wide, granularity), operand_of(x, granularity));
   launch(dequantize_spec(), out.device.index, out.size(), QuantizeConfig::threads, params, call);
 }
 

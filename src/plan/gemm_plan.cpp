@@ -4,64 +4,14 @@
 
 #include "core/math.hpp"
 #include "core/text.hpp"
-#include "deepgemm/tma.hpp"
 #include "driver/driver.hpp"
 #include "plan/kernel_specs.hpp"
+#include "plan/tma_matrices.hpp"
 
 namespace deepgemm::plan {
 namespace {
 
 using device::GemmConfig;
-
-TensorView matrix(const TensorView& like, std::int64_t rows, std::int64_t columns,
-                  std::int64_t row_stride) {
-  TensorView view = like;
-  view.rank = 2;
-  view.shape = {rows, columns};
-  view.strides = {row_stride, 1};
-  return view;
-}
-
-// The matrices that TMA moves, contiguous dimension last, and the box of each.
-struct TmaMatrix {
-  TensorView view;
-  tma::Tile tile;
-  tma::Swizzle swizzle;
-  const char* name;
-};
-
-TmaMatrix a_matrix(const RowsByK& a, const GemmConfig& c) {
-  return {matrix(*a.values, a.rows, a.k, a.row_stride),
-          {c.tile_m / c.cluster_n, device::block_k},
-          tma::Swizzle::b128,
-          "a"};
-}
-TmaMatrix b_matrix(const RowsByK& b, const GemmConfig& c) {
-  return {matrix(*b.values, b.rows, b.k, b.row_stride),
-          {c.tile_n / c.cluster_m, device::block_k},
-          tma::Swizzle::b128,
-          "b"};
-}
-// Factors of A as [k blocks, rows].
-TmaMatrix sfa_matrix(const RowsByK& a, const GemmConfig& c) {
-  const std::int64_t blocks = ceil_div(a.k, device::block_k);
-  return {matrix(*a.sf, blocks, a.rows, a.sf_k_stride),
-          {1, c.tile_m},
-          tma::Swizzle::none,
-          "a.sf"};
-}
-TmaMatrix out_matrix(const TensorView& out, const GemmConfig& c) {
-  const std::int64_t row_stride = out.shape[0] == 1 ? 0 : out.strides[0];
-  const int span = c.chunk_span();
-  return {matrix(out, out.shape[0], out.shape[1], row_stride),
-          {device::unit_rows, c.chunk_columns()},
-          span == 128  ? tma::Swizzle::b128
-          : span == 64 ? tma::Swizzle::b64
-                       : tma::Swizzle::b32,
-          "out"};
-}
-
-std::string broken_rule(const TmaMatrix& m) { return tma::broken_rule(m.view, m.tile, m.swizzle); }
 
 bool contiguous(std::int64_t stride, std::int64_t extent) { return stride == 1 || extent == 1; }
 
@@ -100,12 +50,6 @@ heuristics::GemmRequest request_of(const GemmProblem& p, const GemmArgs& args, c
   request.general_epilogue = needs_epilogue(args) || !contiguous(args.out.strides[1], p.n) ||
                              !broken_rule(out_matrix(args.out, out_config)).empty();
   return request;
-}
-
-device::TensorMap tensor_map(const TmaMatrix& m) {
-  const tma::Descriptor descriptor =
-      tma::make_descriptor(m.view, m.tile, m.swizzle, tma::L2Promotion::b256, m.name);
-  return __builtin_bit_cast(device::TensorMap, descriptor);
 }
 
 device::GemmParams fp8_params(const GemmPlan& plan, const GemmProblem& p, const GemmArgs& args) {
@@ -148,11 +92,67 @@ device::GeneralGemmParams general_params(const GemmProblem& p, const GemmArgs& a
   return params;
 }
 
+device::DecodeParams decode_params(const GemmPlan& plan, const GemmProblem& p,
+                                   const GemmArgs& args) {
+  const device::DecodeConfig& c = plan.decode.config;
+  const RowsByK a = operand_a(args, p), b = operand_b(args, p);
+  device::DecodeParams params{};
+  params.rows = tensor_map(decode_matrix(b, c.rows(), c.stage_blocks, "b"));
+  params.tokens = tensor_map(decode_matrix(a, c.tokens, c.stage_blocks, "a"));
+  params.sfa = static_cast<const float*>(a.sf->data);
+  params.sfa_row = a.sf_row_stride;
+  params.sfa_k = a.sf_k_stride;
+  params.sfb = static_cast<const float*>(b.sf->data);
+  params.sfb_row = b.sf_row_stride;
+  params.sfb_k = b.sf_k_stride;
+  params.out = args.out.data;
+  params.out_row = args.out.strides[0];
+  params.out_column = args.out.strides[1];
+  params.epilogue = epilogue_params(args);
+  params.m = static_cast<int>(p.m);
+  params.n = static_cast<int>(p.n);
+  params.k_blocks = static_cast<int>(p.k / device::block_k);
+  return params;
+}
+
+// Empty if the decode kernel can take a problem that the FP8 kernel can, else why not.
+std::string why_not_decode(const GemmProblem& p, const RowsByK& a, const RowsByK& b) {
+  if (p.m > heuristics::max_decode_tokens)
+    return join("M is above ", heuristics::max_decode_tokens);
+  if (p.k % device::block_k != 0) return "K is not a multiple of 128";
+  if (p.a_dtype != DType::float8_e4m3fn || p.b_dtype != DType::float8_e4m3fn)
+    return "a and b are not both float8_e4m3fn";
+  if (auto rule = broken_rule(decode_matrix(a, 8, 1, "a")); !rule.empty()) return join("a: ", rule);
+  if (auto rule = broken_rule(decode_matrix(b, 64, 1, "b")); !rule.empty())
+    return join("b: ", rule);
+  return {};
+}
+
+// Two neighbours of a row can be stored as one word.
+bool takes_pairs(const TensorView& out) {
+  const bool aligned = reinterpret_cast<std::uintptr_t>(out.data) % 4 == 0;
+  return aligned && contiguous(out.strides[1], out.shape[1]) &&
+         (out.strides[0] % 2 == 0 || out.shape[0] == 1);
+}
+
+heuristics::DecodeRequest decode_request(const GemmProblem& p, const GemmArgs& args, int num_sms) {
+  heuristics::DecodeRequest request;
+  request.m = p.m;
+  request.n = p.n;
+  request.k = p.k;
+  request.out_type = element_type(p.out_dtype);
+  request.general_epilogue =
+      needs_epilogue(args) || (p.out_dtype != DType::float32 && !takes_pairs(args.out));
+  request.num_sms = num_sms;
+  return request;
+}
+
 GemmPlan general_plan(const GemmProblem& p, std::string reason) {
   GemmPlan plan;
   plan.reason = std::move(reason);
   plan.spec = general_gemm_spec();
   plan.threads = device::GeneralConfig::threads;
+  plan.shared_bytes = plan.spec.shared_bytes;
   const std::int64_t tile = device::GeneralConfig::tile;
   plan.grid = ceil_div(p.m, tile) * ceil_div(p.n, tile);
   if (plan.grid > std::numeric_limits<std::int32_t>::max()) {
@@ -162,31 +162,62 @@ GemmPlan general_plan(const GemmProblem& p, std::string reason) {
   return plan;
 }
 
-}  // namespace
-
-GemmPlan make_gemm_plan(const GemmProblem& problem, const GemmArgs& args, const Policy* policy,
-                        int num_sms) {
-  const RowsByK a = operand_a(args, problem), b = operand_b(args, problem);
-  const std::string obstacle = why_not_fp8(problem, a, b);
-  const bool wants_general = policy && policy->kernel == "general";
-  if (policy && policy->kernel && !wants_general && policy->kernel != "fp8") {
-    throw ValueError(complaint("policy.kernel", *policy->kernel, "fp8 or general"));
-  }
-  if (policy && policy->kernel == "fp8" && !obstacle.empty()) {
-    throw ValueError(complaint("policy.kernel", "fp8", "general", obstacle));
-  }
-  if (wants_general) return general_plan(problem, "policy asks for it");
-  if (!obstacle.empty()) return general_plan(problem, obstacle);
-
+GemmPlan decode_plan(const heuristics::DecodeRequest& request, const Policy* policy) {
   GemmPlan plan;
-  plan.fp8 = true;
-  plan.choice = heuristics::choose(request_of(problem, args, a, num_sms), policy);
+  plan.kernel = GemmKernel::decode;
+  plan.decode = heuristics::choose(request, policy);
+  plan.reason = "float8 with (1, 128) and (128, 128) factors, few tokens";
+  plan.spec = fp8_decode_spec(plan.decode.config);
+  plan.threads = plan.decode.config.threads();
+  plan.grid = plan.decode.grid;
+  plan.cluster = plan.decode.config.cluster_k;
+  plan.shared_bytes = static_cast<int>(plan.decode.shared_bytes);
+  return plan;
+}
+
+GemmPlan fp8_plan(const heuristics::GemmRequest& request, const Policy* policy) {
+  GemmPlan plan;
+  plan.kernel = GemmKernel::fp8;
+  plan.choice = heuristics::choose(request, policy);
   plan.reason = "float8 with (1, 128) and (128, 128) factors";
   plan.spec = fp8_gemm_spec(plan.choice.config);
   plan.threads = plan.choice.config.threads();
   plan.grid = plan.choice.grid;
   plan.cluster = plan.choice.config.cluster();
+  plan.shared_bytes = plan.spec.shared_bytes;
   return plan;
+}
+
+// Throws for a kernel that the policy asks for and that cannot be had.
+void check_wanted(const std::string& wanted, const std::string& obstacle) {
+  if (obstacle.empty()) return;
+  throw ValueError(complaint("policy.kernel", wanted, "another kernel", obstacle));
+}
+
+}  // namespace
+
+GemmPlan make_gemm_plan(const GemmProblem& problem, const GemmArgs& args, const Policy* policy,
+                        int num_sms) {
+  const RowsByK a = operand_a(args, problem), b = operand_b(args, problem);
+  const std::string wanted = policy && policy->kernel ? *policy->kernel : std::string();
+  if (!wanted.empty() && wanted != "fp8" && wanted != "decode" && wanted != "general") {
+    throw ValueError(complaint("policy.kernel", wanted, "fp8, decode or general"));
+  }
+  const std::string obstacle = why_not_fp8(problem, a, b);
+  if (wanted == "general") return general_plan(problem, "policy asks for it");
+  if (!wanted.empty()) check_wanted(wanted, obstacle);
+  if (!obstacle.empty()) return general_plan(problem, obstacle);
+
+  if (wanted != "fp8") {
+    std::string no_decode = why_not_decode(problem, a, b);
+    const heuristics::DecodeRequest request = decode_request(problem, args, num_sms);
+    if (no_decode.empty() && heuristics::candidates(request).empty()) {
+      no_decode = "no table of factors for this K fits shared memory";
+    }
+    if (!wanted.empty()) check_wanted(wanted, no_decode);
+    if (no_decode.empty()) return decode_plan(request, policy);
+  }
+  return fp8_plan(request_of(problem, args, a, num_sms), policy);
 }
 
 void run(const GemmPlan& plan, CUfunction function, const GemmProblem& problem,
@@ -195,9 +226,13 @@ void run(const GemmPlan& plan, CUfunction function, const GemmProblem& problem,
   shape.grid = static_cast<unsigned>(plan.grid);
   shape.block = static_cast<unsigned>(plan.threads);
   shape.cluster = static_cast<unsigned>(plan.cluster);
-  shape.shared_bytes = static_cast<unsigned>(plan.spec.shared_bytes);
-  if (plan.fp8) {
+  shape.shared_bytes = static_cast<unsigned>(plan.shared_bytes);
+  shape.pdl = options.pdl && plan.kernel != GemmKernel::general;  // it does not wait
+  if (plan.kernel == GemmKernel::fp8) {
     device::GemmParams params = fp8_params(plan, problem, args);
+    driver::launch(function, shape, options.stream, &params);
+  } else if (plan.kernel == GemmKernel::decode) {
+    device::DecodeParams params = decode_params(plan, problem, args);
     driver::launch(function, shape, options.stream, &params);
   } else {
     device::GeneralGemmParams params = general_params(problem, args);

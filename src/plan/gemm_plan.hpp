@@ -4,21 +4,26 @@
 #include <string>
 
 #include "deepgemm/gemm.hpp"
+#include "heuristics/decode_heuristics.hpp"
 #include "heuristics/gemm_heuristics.hpp"
 #include "jit/kernel.hpp"
 #include "plan/operands.hpp"
 
 namespace deepgemm::plan {
 
+enum class GemmKernel { general, fp8, decode };
+
 // Decided from shapes, dtypes, strides and alignment; holds no address.
 struct GemmPlan {
-  bool fp8 = false;  // the tensor-core kernel; else the general one
-  heuristics::GemmChoice choice;  // fp8 only
-  std::string reason;             // why this kernel, in words
+  GemmKernel kernel = GemmKernel::general;
+  heuristics::GemmChoice choice;    // fp8 only
+  heuristics::DecodeChoice decode;  // decode only
+  std::string reason;               // why this kernel, in words
   jit::KernelSpec spec;
   int threads = 0;
   std::int64_t grid = 0;
   int cluster = 1;
+  int shared_bytes = 0;  // dynamic
 };
 
 // `policy` may be null. Throws ValueError for an illegal policy, Error where no kernel fits.

@@ -1,5 +1,6 @@
 #include "plan/kernel_specs.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/text.hpp"
@@ -25,14 +26,35 @@ std::string fp8_gemm_entry(const jit::KernelSpec& spec) {
       ", .cluster_m = ", number(c.cluster_m), ", .cluster_n = ", number(c.cluster_n),
       ", .ordered = ", number(c.ordered), ",\n    .a_type = ElementType::", name_of(c.a_type),
       ", .b_type = ElementType::", name_of(c.b_type),
-      ", .out_type = ElementType::", name_of(c.out_type),
-      ", .sfa_by_tma = ", number(c.sfa_by_tma), ", .general_epilogue = ",
-      number(c.general_epilogue),
+      ", .out_type = ElementType::", name_of(c.out_type), ", .sfa_by_tma = ", number(c.sfa_by_tma),
+      ", .general_epilogue = ", number(c.general_epilogue),
       "};\n"
       "extern \"C\" __global__ void __launch_bounds__(config.threads(), 1)\n",
       spec.name,
       "(const __grid_constant__ GemmParams params) {\n"
       "  fp8_gemm<config>(params);\n"
+      "}\n");
+}
+
+std::string fp8_decode_entry(const jit::KernelSpec& spec) {
+  device::DecodeConfig c;
+  std::memcpy(&c, spec.config.data(), sizeof(c));
+  return join(
+      "#include \"kernels/fp8_decode.cuh\"\n"
+      "using namespace deepgemm::device;\n"
+      "constexpr DecodeConfig config{.tokens = ",
+      number(c.tokens), ", .consumers = ", number(c.consumers),
+      ", .stage_blocks = ", number(c.stage_blocks), ", .stages = ", number(c.stages),
+      ", .cluster_k = ", number(c.cluster_k), ", .ctas_per_sm = ", number(c.ctas_per_sm),
+      ",\n    .a_type = ElementType::", name_of(c.a_type),
+      ", .b_type = ElementType::", name_of(c.b_type),
+      ", .out_type = ElementType::", name_of(c.out_type),
+      ", .general_epilogue = ", number(c.general_epilogue),
+      "};\n"
+      "extern \"C\" __global__ void __launch_bounds__(config.threads(), config.ctas_per_sm)\n",
+      spec.name,
+      "(const __grid_constant__ DecodeParams params) {\n"
+      "  fp8_decode<config>(params);\n"
       "}\n");
 }
 
@@ -53,9 +75,9 @@ std::string general_gemm_entry(const jit::KernelSpec& spec) {
 std::string quantize_entry(const jit::KernelSpec& spec) {
   device::QuantizeConfig c;
   std::memcpy(&c, spec.config.data(), sizeof(c));
-  const std::string call =
-      join("quantize<QuantizeConfig{.k_per_scale = ", number(c.k_per_scale), ", .whole_cta = ",
-           number(c.whole_cta), ", .values_e5m2 = ", number(c.values_e5m2), "}>");
+  const std::string call = join("quantize<QuantizeConfig{.k_per_scale = ", number(c.k_per_scale),
+                                ", .whole_cta = ", number(c.whole_cta),
+                                ", .values_e5m2 = ", number(c.values_e5m2), "}>");
   return simple_entry("quantize.cuh", "QuantizeParams", spec.name, call);
 }
 
@@ -83,9 +105,15 @@ std::string_view name_of(device::ElementType type) noexcept {
 }
 
 jit::KernelSpec fp8_gemm_spec(const GemmConfig& config) {
-  return {"deepgemm_fp8_gemm",
-          std::string(reinterpret_cast<const char*>(&config), sizeof(config)), fp8_gemm_entry,
-          device::shared_map(config).total};
+  return {"deepgemm_fp8_gemm", std::string(reinterpret_cast<const char*>(&config), sizeof(config)),
+          fp8_gemm_entry, device::shared_map(config).total};
+}
+
+jit::KernelSpec fp8_decode_spec(const device::DecodeConfig& config) {
+  const int most = device::shared_bytes_per_sm / config.ctas_per_sm - 1024;
+  return {"deepgemm_fp8_decode",
+          std::string(reinterpret_cast<const char*>(&config), sizeof(config)), fp8_decode_entry,
+          std::min(most, device::max_shared_bytes)};
 }
 
 jit::KernelSpec general_gemm_spec() {

@@ -1,6 +1,8 @@
-// The kernels of the library as jit::KernelSpec: name, config bytes, and the text that instantiates.
+// The kernels of the library as jit::KernelSpec: name, config bytes, and the text that
+// instantiates.
 #pragma once
 
+#include "device/common/decode_config.cuh"
 #include "device/common/gemm_config.cuh"
 #include "device/common/simple_configs.cuh"
 #include "jit/kernel.hpp"
@@ -11,6 +13,8 @@ namespace deepgemm::plan {
 std::string_view name_of(device::ElementType type) noexcept;
 
 jit::KernelSpec fp8_gemm_spec(const device::GemmConfig& config);
+// shared_bytes is the most that a launch may use; decode_shared_bytes() is what one uses.
+jit::KernelSpec fp8_decode_spec(const device::DecodeConfig& config);
 jit::KernelSpec general_gemm_spec();
 jit::KernelSpec quantize_spec(const device::QuantizeConfig& config);
 jit::KernelSpec dequantize_spec();

@@ -1,6 +1,7 @@
 #include "plan/operands.hpp"
 
 #include "core/text.hpp"
+#include "device/common/quantize_rule.cuh"
 
 namespace deepgemm::plan {
 namespace {
@@ -125,7 +126,8 @@ device::EpilogueParams epilogue_params(const GemmArgs& args) {
     e.c_type = static_cast<int>(element_type(args.c->dtype));
   }
   e.alpha = args.alpha;
-  e.inverse_out_scale = 1.0F / args.out_scale;
+  e.c_scale = args.c && is_float8(args.c->dtype) ? args.out_scale : 1.0F;
+  e.inverse_out_scale = device::reciprocal_of_scale(args.out_scale);
   e.activation = activation_type(args.activation);
   e.out_type = static_cast<int>(element_type(args.out.dtype));
   return e;

@@ -22,6 +22,8 @@ constexpr std::int64_t alignment_bytes = 16;
 constexpr std::int64_t extent_limit = std::int64_t{1} << 32;
 constexpr std::int64_t pitch_limit_bytes = std::int64_t{1} << 40;
 constexpr std::int64_t box_limit = 256;
+// Why: not documented; an H200 (driver 580) refuses boxes above an SM's whole shared memory.
+constexpr std::int64_t box_limit_bytes = 228 * 1024;
 
 struct Broken {
   std::string what;   // "row pitch"
@@ -63,7 +65,9 @@ Verdict check_extents(const TensorView& view) {
   return std::nullopt;
 }
 
-// The stride of a dimension of extent 1 means nothing and may be anything.
+// The stride of a dimension of extent 1 means nothing and may be anything. Pitches of 0 (a
+// broadcast dimension), below the row's length, or smaller than those further in are legal (tried
+// on an H200).
 Verdict check_strides(const TensorView& view) {
   const int last = view.rank - 1;
   if (view.shape[last] > 1 && view.strides[last] != 1) {
@@ -97,6 +101,12 @@ Verdict check_box(const TensorView& view, const Tile& tile, Swizzle swizzle) {
     }
   }
   const std::int64_t inner_bytes = tile[view.rank - 1] * size_in_bytes(view.dtype);
+  std::int64_t total_bytes = inner_bytes;  // at most 8 * 256^4
+  for (int i = 0; i < view.rank - 1; ++i) total_bytes *= tile[i];
+  if (total_bytes > box_limit_bytes) {
+    return Broken{"tile", bytes_text(total_bytes),
+                  join("at most an SM's shared memory of ", bytes_text(box_limit_bytes))};
+  }
   if (inner_bytes % alignment_bytes != 0) {
     return Broken{"tile row", bytes_text(inner_bytes), "a multiple of 16"};
   }

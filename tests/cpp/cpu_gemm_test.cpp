@@ -3,109 +3,17 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
-#include <optional>
 
 #include "deepgemm/gemm.hpp"
-#include "test_tensors.hpp"
+#include "gemm_case.hpp"
 
 using namespace deepgemm;
-using test::Random;
+using test::Case;
+using test::Product;
 using test::Tensor;
+using test::whole;
 
 namespace {
-
-constexpr std::int64_t whole = Granularity::whole;
-
-// One product with its operands; a is read as [M, K] and b as [N, K] whatever the layout.
-struct Case {
-  std::int64_t m, n, k;
-  DType a_type = DType::float8_e4m3fn, b_type = DType::float8_e4m3fn;
-  DType out_type = DType::float32;
-  Layout layout = Layout::nt;
-  std::optional<Granularity> a_scaling = std::nullopt, b_scaling = std::nullopt;
-};
-
-bool a_swapped(Layout layout) { return layout == Layout::tn || layout == Layout::tt; }
-bool b_swapped(Layout layout) { return layout == Layout::nn || layout == Layout::tt; }
-
-struct Product {
-  explicit Product(const Case& c, std::uint64_t seed = 1)
-      : shape(c),
-        a(c.a_type, {a_swapped(c.layout) ? c.k : c.m, a_swapped(c.layout) ? c.m : c.k}),
-        b(c.b_type, {b_swapped(c.layout) ? c.k : c.n, b_swapped(c.layout) ? c.n : c.k}),
-        out(c.out_type, {c.m, c.n}),
-        random(seed) {
-    fill([this] { return random.real(-4, 4); });
-    if (c.a_scaling) sfa.emplace(make_scales(*c.a_scaling, c.m));
-    if (c.b_scaling) sfb.emplace(make_scales(*c.b_scaling, c.n));
-  }
-
-  template <class Function>
-  void fill(Function&& next) {
-    a.fill([&](auto, auto) { return next(); });
-    b.fill([&](auto, auto) { return next(); });
-  }
-
-  Tensor make_scales(const Granularity& g, std::int64_t rows) {
-    ScaleExtents extents = scale_extents(g, rows, shape.k);
-    Tensor sf(DType::float32, {extents.rows, extents.k});
-    sf.fill([&](auto, auto) { return std::exp2(random.real(-3, 3)); });
-    return sf;
-  }
-
-  GemmArgs args() const {
-    GemmArgs args;
-    args.a.values = a.view;
-    args.b.values = b.view;
-    args.out = out.view;
-    args.layout = shape.layout;
-    if (sfa) args.a.sf = sfa->view, args.a.granularity = shape.a_scaling;
-    if (sfb) args.b.sf = sfb->view, args.b.granularity = shape.b_scaling;
-    return args;
-  }
-
-  static double factor(const std::optional<Tensor>& sf, const std::optional<Granularity>& g,
-                       std::int64_t row, std::int64_t k) {
-    if (!sf) return 1;
-    return sf->at(g->rows == whole ? 0 : row / g->rows, g->k == whole ? 0 : k / g->k);
-  }
-  double a_value(std::int64_t i, std::int64_t k) const {
-    double stored = a_swapped(shape.layout) ? a.at(k, i) : a.at(i, k);
-    return stored * factor(sfa, shape.a_scaling, i, k);
-  }
-  double b_value(std::int64_t j, std::int64_t k) const {
-    double stored = b_swapped(shape.layout) ? b.at(k, j) : b.at(j, k);
-    return stored * factor(sfb, shape.b_scaling, j, k);
-  }
-  // The naive sum in double, and the sum of magnitudes, which bounds its rounding errors.
-  std::pair<double, double> expected(std::int64_t i, std::int64_t j) const {
-    double sum = 0, magnitude = 0;
-    for (std::int64_t k = 0; k < shape.k; ++k) {
-      double product = a_value(i, k) * b_value(j, k);
-      sum += product;
-      magnitude += std::abs(product);
-    }
-    return {sum, magnitude};
-  }
-
-  // Largest error of out, relative to the bound.
-  double worst_error() const {
-    double worst = 0;
-    for (std::int64_t i = 0; i < shape.m; ++i) {
-      for (std::int64_t j = 0; j < shape.n; ++j) {
-        auto [sum, magnitude] = expected(i, j);
-        worst = std::max(worst, std::abs(out.at(i, j) - sum) / std::max(magnitude, 1e-30));
-      }
-    }
-    return worst;
-  }
-
-  Case shape;
-  Tensor a, b, out;
-  std::optional<Tensor> sfa, sfb;
-  Random random;
-};
 
 double tolerance(DType out_type) {
   if (out_type == DType::bfloat16) return 0x1p-8;
@@ -246,92 +154,6 @@ TEST_CASE("a per-tensor sf of rank 0 or 1") {
   CHECK(p.worst_error() < 2e-6);
 }
 
-TEST_CASE("alpha, bias, activation, c, in this order") {
-  for (auto activation : {Activation::none, Activation::relu, Activation::gelu,
-                          Activation::gelu_tanh, Activation::silu}) {
-    for (DType bias_type : {DType::float32, DType::bfloat16, DType::float16}) {
-      Product p({.m = 5, .n = 70, .k = 64});
-      Tensor bias(bias_type, {70}), c(DType::float32, {5, 70});
-      bias.fill([&](auto, auto) { return p.random.real(-3, 3); });
-      c.fill([&](auto, auto) { return p.random.real(-3, 3); });
-      GemmArgs args = p.args();
-      args.alpha = 0.05F;
-      args.bias = bias.view;
-      args.c = c.view;
-      args.activation = activation;
-      gemm(args);
-      for (std::int64_t i = 0; i < 5; ++i) {
-        for (std::int64_t j = 0; j < 70; ++j) {
-          double x = static_cast<double>(args.alpha) * p.expected(i, j).first + bias.at(j);
-          double y = x;
-          if (activation == Activation::relu) y = std::max(x, 0.0);
-          if (activation == Activation::gelu) y = x * (1 + std::erf(x / std::sqrt(2.0))) / 2;
-          if (activation == Activation::gelu_tanh) {
-            double root = std::sqrt(2 / 3.14159265358979323846);
-            y = x * (1 + std::tanh(root * (x + 0.044715 * x * x * x))) / 2;
-          }
-          if (activation == Activation::silu) y = x / (1 + std::exp(-x));
-          REQUIRE(p.out.at(i, j) == doctest::Approx(y + c.at(i, j)).epsilon(1e-4));
-        }
-      }
-    }
-  }
-}
-
-TEST_CASE("c may be out itself: twice is double") {
-  for (DType type : {DType::float32, DType::bfloat16, DType::float8_e4m3fn}) {
-    Product p({.m = 33, .n = 70, .k = 64, .out_type = type});
-    p.fill([&] { return static_cast<double>(p.random.integer(0, 1)); });
-    GemmArgs args = p.args();
-    args.out_scale = is_float8(type) ? 8.0F : 1.0F;
-    p.a.fill([](auto, auto) { return 1; });
-    p.b.fill([](auto, auto) { return 0.25; });
-    args.c = args.out;
-    gemm(args);
-    double once = p.out.at(3, 5);
-    CHECK(once * args.out_scale == 16);
-    gemm(args);
-    CHECK(p.out.at(3, 5) == 2 * once);
-    CHECK(p.out.at(32, 69) == 2 * once);
-  }
-}
-
-TEST_CASE("float8 out: divided by out_scale and saturated") {
-  for (DType type : {DType::float8_e4m3fn, DType::float8_e5m2}) {
-    Product p({.m = 3, .n = 4, .k = 32, .out_type = type});
-    p.a.fill([](auto i, auto) { return i == 0 ? 100.0 : 1.0; });
-    p.b.fill([](auto j, auto) { return j == 3 ? -64.0 : 1.0; });
-    GemmArgs args = p.args();
-    args.out_scale = 4.0F;
-    gemm(args);
-    CHECK(p.out.at(1, 0) == 8);
-    CHECK(p.out.at(0, 0) == (type == DType::float8_e4m3fn ? 448 : 768));  // 800 to a code of e5m2
-    CHECK(p.out.at(0, 3) == (type == DType::float8_e4m3fn ? -448 : -49152));
-    CHECK(p.out.at(2, 3) == -448 * (type == DType::float8_e4m3fn ? 1 : 512.0 / 448));
-  }
-}
-
-TEST_CASE("K = 0 gives activation(bias) + c") {
-  Product p({.m = 2,
-             .n = 3,
-             .k = 0,
-             .a_scaling = Granularity{1, 128},
-             .b_scaling = Granularity{128, 128}});
-  GemmArgs args = p.args();
-  p.out.fill([](auto, auto) { return 99; });
-  gemm(args);
-  CHECK(p.out.at(1, 2) == 0);
-  Tensor bias(DType::float32, {3}), c(DType::float32, {2, 3});
-  bias.fill([](auto j, auto) { return j - 1; });
-  c.fill([](auto i, auto) { return 10 * (i + 1); });
-  args.bias = bias.view;
-  args.c = c.view;
-  args.activation = Activation::relu;
-  gemm(args);
-  CHECK(p.out.at(0, 0) == 10);
-  CHECK(p.out.at(1, 2) == 21);
-}
-
 TEST_CASE("M = 0 or N = 0 does nothing") {
   Product no_rows({.m = 0, .n = 3, .k = 8});
   gemm(no_rows.args());
@@ -430,5 +252,5 @@ TEST_CASE("fast enough for tests") {
   gemm(p.args());
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   MESSAGE("1024 x 1536 x 384: ", seconds.count(), " s");
-  CHECK(seconds.count() < 5);  // 0.1 s on two cores; the slack is for sanitizers and busy machines
+  CHECK(seconds.count() < 30);  // 0.05 s on two cores; the slack is for sanitizers
 }

@@ -19,6 +19,7 @@ TEST_CASE("make_view is row-major") {
   CHECK(test::contains(
       test::message_of<ValueError>([] { make_view(nullptr, DType::int8, {1, 1, 1, 1, 1}); }),
       "5 dimensions"));
+  CHECK_THROWS_AS(make_view(nullptr, DType::int8, {2, INT64_MAX, 2}), ValueError);
 }
 
 TEST_CASE("transposed swaps the last two dimensions") {

@@ -88,6 +88,16 @@ TEST_CASE("the stride of a dimension of extent 1 means nothing") {
   CHECK(encoded(column, {16, 8}, Swizzle::none).pitches_bytes == Extents{16});
 }
 
+TEST_CASE("a broadcast dimension has pitch 0, a vector no pitch") {
+  TensorView view = view_of(DType::float32, {128, 64});
+  view.strides[0] = 0;
+  CHECK(encoded(view, {64, 32}, Swizzle::b128).pitches_bytes == Extents{0});
+  const auto& vector = encoded(view_of(DType::float32, {128}), {64}, Swizzle::none);
+  CHECK(vector.rank == 1);
+  CHECK(vector.pitches_bytes.empty());
+  CHECK(vector.box == Box{64});
+}
+
 TEST_CASE("every dtype has a type code") {
   const std::pair<DType, CUtensorMapDataType> cases[] = {
       {DType::float8_e8m0fnu, CU_TENSOR_MAP_DATA_TYPE_UINT8},
@@ -155,6 +165,10 @@ TEST_CASE("each broken rule of the box is named") {
   CHECK(tma::broken_rule(view, {64, 24}, Swizzle::b32) ==
         "tile row is 48 bytes, must be at most the swizzle's 32 bytes");
   CHECK(tma::broken_rule(view, {64, 128}, Swizzle::none).empty());
+  const TensorView wide = view_of(DType::float32, {512, 512});
+  CHECK(tma::broken_rule(wide, {228, 256}, Swizzle::none).empty());
+  CHECK(tma::broken_rule(wide, {229, 256}, Swizzle::none) ==
+        "tile is 234496 bytes, must be at most an SM's shared memory of 233472 bytes");
 }
 
 TEST_CASE("null data counts as aligned") {

@@ -1,9 +1,12 @@
 """Every selectable kernel compiles for sm_90a, without a GPU, with nothing lost on the way."""
 
+import os
 import re
 import shutil
 import subprocess
 import sysconfig
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +19,25 @@ from deepgemm._library import ext
 # (C7508), WGMMA serialised (C7510, C7514, C7518, C7519, C7520).
 FORBIDDEN_NOTES = ("C7504", "C7508", "C7510", "C7514", "C7518", "C7519", "C7520", "serialized")
 KERNELS = list(ext.selectable_kernels())
-_reports: dict[int, dict[str, Any]] = {}
+_pool: list[ThreadPoolExecutor] = []
+_reports: dict[int, "Future[dict[str, Any]]"] = {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pool() -> Iterator[None]:
+    """NVRTC compiles on several threads at once; what nobody asked for is cancelled at the end."""
+    _pool.append(ThreadPoolExecutor(os.cpu_count()))
+    yield
+    _pool.pop().shutdown(cancel_futures=True)
 
 
 def compiled(index: int) -> dict[str, Any]:
-    if index not in _reports:
-        problem = deepgemm.info()["nvrtc_problem"]
-        if problem:
-            pytest.skip(f"NVRTC is missing: {problem}")
-        _reports[index] = dict(ext.compile_selectable(index))
-    return _reports[index]
+    if problem := deepgemm.info()["nvrtc_problem"]:
+        pytest.skip(f"NVRTC is missing: {problem}")
+    for ahead in range(index, min(index + 8, len(KERNELS))):
+        if ahead not in _reports:
+            _reports[ahead] = _pool[0].submit(ext.compile_selectable, ahead)
+    return _reports[index].result()
 
 
 def numbers(pattern: str, log: str) -> list[int]:

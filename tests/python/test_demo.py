@@ -89,7 +89,7 @@ def test_demo_prints_tables(capsys: pytest.CaptureFixture[str]) -> None:
     assert demo.run(parse("--device", "cpu")) == 0
     text = capsys.readouterr().out
     assert "checks held" in text
-    assert "cosine FP32" in text
+    assert "cosine of each embedding" in text
     assert max(len(line) for line in text.splitlines()) < 220
     assert "\x1b" not in text
 
@@ -117,12 +117,29 @@ def test_nan_fails_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     assert demo.run(parse("--device", "cpu", "--random", "--json")) == 1
 
 
+def test_a_quantiser_unlike_the_definition_fails_the_demo(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    right = deepgemm.quantize
+
+    def wrong(x: Any, granularity: Any) -> Any:
+        return right(x * np.float32(1.001), granularity)
+
+    monkeypatch.setattr(linear.deepgemm, "quantize", wrong)
+    assert demo.run(parse("--device", "cpu", "--random")) == 1
+    assert "quantised unlike the definition" in capsys.readouterr().out
+
+
 def test_a_poor_cosine_fails() -> None:
     chosen = model.random_model([])
-    good = report.checks(chosen, [], [0.9999], [0.99995])
-    assert all(check.held for check in good)
-    bad = report.checks(chosen, [], [0.98, float("nan")], [0.99995, 0.9998])
-    assert [check.held for check in bad] == [False, True, False, False]
+
+    def held(fp32: list[float], in_step: list[float], unlike: int = 0) -> list[bool]:
+        outcome = report.Outcome([], fp32, in_step, in_step, unlike, 0.0)
+        return [check.held for check in report.checks(chosen, outcome)]
+
+    assert held([0.9999], [0.99995]) == [True, True, True]
+    assert held([0.98], [0.99995], unlike=1) == [False, False, True]
+    assert held([float("nan")], [0.9998]) == [True, False, False]
 
 
 def test_missing_compiler_is_said_and_does_not_fail(
@@ -146,6 +163,7 @@ def test_a_gpu_is_asked_for_where_there_is_none(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.gpu
+@pytest.mark.skipif(not hopper_gpus(), reason="needs a Hopper GPU")
 @pytest.mark.parametrize("device", ["own", "torch"])
 def test_demo_on_a_gpu(device: str, capsys: pytest.CaptureFixture[str]) -> None:
     if device == "torch":

@@ -84,7 +84,7 @@ def problems(content: Document) -> list[str]:
             if name not in fields:
                 found.append(f"rows[{index}].{name}: unknown")
             elif not isinstance(value, fields[name]) or (
-                isinstance(value, float) and value != value
+                isinstance(value, float) and math.isnan(value)
             ):
                 found.append(f"rows[{index}].{name}: found {value!r}")
         if row.get("mode", "burst") not in ("burst", "sustained"):
@@ -121,7 +121,8 @@ def _cells(row: Row) -> list[str]:
     def number(name: str, form: str) -> str:
         return format(row[name], form) if name in row else ""
 
-    out = {"bfloat16": "bf16", "float32": "fp32"}.get(row["out_dtype"], row["out_dtype"])
+    dtype = str(row["out_dtype"])
+    out = {"bfloat16": "bf16", "float32": "fp32"}.get(dtype, dtype)
     return [
         *(str(row[name]) for name in ("m", "n", "k")),
         out + (" +=" if row.get("accumulate") else ""),

@@ -69,9 +69,7 @@ def _lines(found: dict[str, Any], cache: dict[str, Any], problems: list[str]) ->
         lines.append("NVRTC      none")
     if cache["directory"]:
         size = cache["bytes"] / 2**20
-        lines.append(
-            f"cache      {cache['directory']}, {cache['entries']} kernels, {size:.1f} MiB"
-        )
+        lines.append(f"cache      {cache['directory']}, {cache['entries']} kernels, {size:.1f} MiB")
     else:
         lines.append(f"cache      memory only: {cache['problem']}")
     lines += [f"missing    {problem}" for problem in problems]

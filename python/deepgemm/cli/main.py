@@ -6,25 +6,35 @@ from collections.abc import Sequence
 from importlib import import_module
 
 # Module under deepgemm.cli of each subcommand, imported only when its help or its run needs it.
-COMMANDS = ("info", "demo", "gemm_files", "warmup", "bench", "explain", "cache")
+COMMANDS = {
+    "info": "info",
+    "demo": "demo",
+    "gemm": "gemm_files",
+    "warmup": "warmup",
+    "bench": "bench",
+    "explain": "explain",
+    "cache": "cache",
+}
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser with every subcommand; their modules import nothing heavy at their top."""
+def build_parser(command: str | None = None) -> argparse.ArgumentParser:
+    """The parser with one subcommand, or with all of them if it is not known which is meant."""
     parser = argparse.ArgumentParser(
         prog="deepgemm", description="Tensor-core matrix products for NVIDIA Hopper."
     )
     parser.add_argument("--version", action="store_true", help="print the version")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for name in COMMANDS:
-        import_module(f"deepgemm.cli.{name}").add_parser(subparsers)
+    for name, module in COMMANDS.items():
+        if command in (name, None):
+            import_module(f"deepgemm.cli.{module}").add_parser(subparsers)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0 well, 1 a failure, 2 a wrong use."""
-    parser = build_parser()
-    args = parser.parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    parser = build_parser(given[0] if given and given[0] in COMMANDS else None)
+    args = parser.parse_args(given)
     if args.version:
         from deepgemm import __version__
 

@@ -50,7 +50,7 @@ def loaded_kernel(a: Any, b: Any, options: dict[str, Any]) -> dict[str, Any]:
     """Load the kernel of this product on device 0."""
     bias, activation, out_dtype = (options[x] for x in ("bias", "activation", "out_dtype"))
     head = (a, b, None, None, bias, activation, 1.0, out_dtype)
-    return ext.report_gemm(*head, None, "nt", None, None, 0, True)
+    return dict(ext.report_gemm(*head, None, "nt", None, None, 0, True))
 
 
 class CpuPlace:

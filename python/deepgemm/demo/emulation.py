@@ -23,19 +23,22 @@ def round_e4m3(x: Array) -> Array:
     exponent = np.maximum(np.frexp(wide)[1] - 1, _MIN_EXPONENT)
     quantum = np.exp2((exponent - _MANTISSA_BITS).astype(np.float64))
     # Why clip again: a value just below the largest one may round up past it.
-    return np.clip(np.rint(wide / quantum) * quantum, -E4M3_MAX, E4M3_MAX)
+    rounded = np.rint(wide / quantum) * quantum
+    return np.asarray(np.clip(rounded, -E4M3_MAX, E4M3_MAX))
 
 
 def encode_e4m3(values: Array) -> NDArray[np.uint8]:
-    """Return the bytes of values that E4M3 represents exactly."""
+    """Return the bytes of values that E4M3 represents exactly; NaN is 0x7f."""
     magnitude = np.abs(np.asarray(values, np.float64))
+    not_a_number = np.isnan(magnitude)
+    magnitude = np.where(not_a_number, 0, magnitude)
     exponent = np.maximum(np.frexp(magnitude)[1] - 1, _MIN_EXPONENT)
     exponent = np.where(magnitude == 0, _MIN_EXPONENT, exponent)  # frexp(0) has exponent 0
     units = np.rint(magnitude / np.exp2((exponent - _MANTISSA_BITS).astype(np.float64)))
     # A subnormal has units < 8 at the smallest exponent: its exponent field is then 0.
     code = (exponent + _BIAS - 1) * 8 + units
     sign = np.signbit(values).astype(np.uint8) << 7
-    return np.asarray(code.astype(np.uint8) | sign, np.uint8)
+    return np.asarray(np.where(not_a_number, 0x7F, code).astype(np.uint8) | sign, np.uint8)
 
 
 def decode_e4m3(codes: Array) -> Array:

@@ -26,7 +26,8 @@ _erf = np.frompyfunc(math.erf, 1, 1)
 def gelu(x: Array) -> Array:
     """Return the exact (erf) GELU in x's dtype."""
     wide = np.asarray(x, np.float64)
-    return np.asarray(0.5 * wide * (1 + _erf(wide / math.sqrt(2)).astype(np.float64)), x.dtype)
+    erf = np.asarray(_erf(wide / math.sqrt(2)), np.float64)
+    return np.asarray(0.5 * wide * (1 + erf), x.dtype)
 
 
 def _layer_norm(model: Model, name: str, x: Array) -> Array:

@@ -42,19 +42,31 @@ def cosines(x: NDArray[Any], y: NDArray[Any]) -> list[float]:
     return [float(c) for c in (wide_x * wide_y).sum(axis=1) / norms]
 
 
-def checks(
-    model: Model, records: Sequence[ShapeRecord], fp32: list[float], emulated: list[float]
-) -> list[Check]:
+@dataclass(frozen=True)
+class Outcome:
+    """What a run gave: per sentence the cosines with three other ways to compute it."""
+
+    records: list[ShapeRecord]
+    fp32: list[float]
+    free: list[float]  # FP64 emulation that makes its own rounding decisions
+    in_step: list[float]  # FP64 emulation with the run's
+    unlike_definition: int
+    rounded_otherwise: float  # share of values that the two emulations would round differently
+
+
+def checks(model: Model, outcome: Outcome) -> list[Check]:
     """Return every check of a run."""
     found = [
         Check(f"error of {r.m}x{r.n}x{r.k} against FP64", r.error, MAX_ERROR_FP32_OUT, False)
-        for r in records
+        for r in outcome.records
     ]
-    for index, (one, two) in enumerate(zip(fp32, emulated, strict=True), 1):
+    count = float(outcome.unlike_definition)
+    found.append(Check("values and factors quantised unlike the definition", count, 0, False))
+    for index, (one, two) in enumerate(zip(outcome.fp32, outcome.in_step, strict=True), 1):
         bound = MIN_COSINE_FP32[model.real]
         found.append(Check(f"sentence {index}: cosine with FP32", one, bound, True))
         found.append(
-            Check(f"sentence {index}: cosine with emulation", two, MIN_COSINE_EMULATION, True)
+            Check(f"sentence {index}: cosine with FP64 emulation", two, MIN_COSINE_EMULATION, True)
         )
     return found
 
@@ -102,10 +114,14 @@ def layers_table(records: Sequence[ShapeRecord]) -> str:
     return table(head, rows, left=(0, 7, 8))
 
 
-def sentences_table(model: Model, fp32: list[float], emulated: list[float]) -> str:
+def sentences_table(model: Model, outcome: Outcome) -> str:
     """Return the table of sentences."""
     rows = [
-        [text if len(text) <= 60 else text[:57] + "...", f"{one:.5f}", f"{two:.7f}"]
-        for text, one, two in zip(model.sentences, fp32, emulated, strict=True)
+        [text if len(text) <= 60 else text[:57] + "...", f"{one:.5f}", f"{two:.7f}", f"{free:.5f}"]
+        for text, one, two, free in zip(
+            model.sentences, outcome.fp32, outcome.in_step, outcome.free, strict=True
+        )
     ]
-    return table(["sentence", "cosine FP32", "cosine FP64 emulation"], rows)
+    return table(
+        ["cosine of each embedding with", "FP32", "FP64 emulation", "free emulation"], rows
+    )

@@ -54,7 +54,8 @@ def random_matrix(rows: int, columns: int, seed: int) -> torch.Tensor:
 
     spread = torch.exp(0.5 * normal(rows, -(-columns // 128)))
     x = normal(rows, columns)
-    return x * spread.repeat_interleave(128, dim=1)[:, :columns]
+    scaled: torch.Tensor = x * spread.repeat_interleave(128, dim=1)[:, :columns]
+    return scaled
 
 
 def empty(rows: int, columns: int, dtype: str) -> torch.Tensor:
@@ -188,7 +189,8 @@ def sustained_us(call: Call, seconds: float = 2.0, launches: int = 50) -> float:
     with torch.cuda.graph(graph):
         for _ in range(launches):
             call()
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    event: Any = torch.cuda.Event
+    begin, end = (event(enable_timing=True) for _ in range(2))
     started = time.perf_counter()
     for _ in range(4):
         graph.replay()

@@ -34,7 +34,7 @@ struct E8M0 {
 };
 template <class Format>
 struct Small {
-  using Stored = typename Format::Code;
+  using Stored = Format::Code;
   static float decode(Stored code) { return formats::decode<Format>(code); }
   static Stored encode(float value) { return formats::encode<Format>(value); }
 };
@@ -65,7 +65,7 @@ void with_codec(DType dtype, Function&& function) {
 template <class Codec, class Real>
 auto narrowed(Real value) {
   if constexpr (sizeof(typename Codec::Stored) >= 4)
-    return static_cast<typename Codec::Stored>(value);
+    return static_cast<Codec::Stored>(value);
   else if constexpr (sizeof(Real) == 8)
     return formats::round_to_odd(value);
   else
@@ -83,7 +83,7 @@ char* address(const Run& run) {
 template <class Real>
 void load(const Run& run, Real* to) {
   with_codec(run.view.dtype, [&](auto codec) {
-    using Stored = typename decltype(codec)::Stored;
+    using Stored = decltype(codec)::Stored;
     const char* from = address<Stored>(run);
     const std::int64_t step = run.stride * static_cast<std::int64_t>(sizeof(Stored));
     for (std::int64_t i = 0; i < run.count; ++i) {
@@ -98,7 +98,7 @@ template <class Real>
 void store(const Run& run, const Real* from) {
   with_codec(run.view.dtype, [&](auto codec) {
     using Codec = decltype(codec);
-    using Stored = typename Codec::Stored;
+    using Stored = Codec::Stored;
     char* to = address<Stored>(run);
     const std::int64_t step = run.stride * static_cast<std::int64_t>(sizeof(Stored));
     for (std::int64_t i = 0; i < run.count; ++i) {

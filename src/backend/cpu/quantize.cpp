@@ -74,7 +74,7 @@ class Quantizer {
                     std::vector<float>& row) const {
     std::int64_t k = x_.shape[1];
     load(row_of(x_, r, 0, k), row.data());
-    auto to = static_cast<typename Format::Code*>(values_.data) + r * values_.strides[0];
+    auto to = static_cast<Format::Code*>(values_.data) + r * values_.strides[0];
     for (std::int64_t j = 0; j < k; ++j) {
       to[j * values_.strides[1]] = rule::quantize_value<Format>(
           row[static_cast<std::size_t>(j)], reciprocals[static_cast<std::size_t>(j / block_k_)]);

@@ -9,7 +9,7 @@
 //   float16       +-Inf               +-Inf               0x7fff
 //   e8m0fnu       0xff (NaN)          0xff (NaN)          0xff       (rounds UP, see below)
 // FP8 saturates, Inf included, as cvt.rn.satfinite does: a quantised value is clamped, never lost.
-// NaN becomes the all-ones code, as the cvt instructions of PTX do.
+// NaN becomes the all-ones code, as cvt.rn.bf16.f32 and cvt.rn.f16.f32 make it.
 #pragma once
 
 #include "common/types.cuh"

@@ -1,5 +1,6 @@
-// How one FP8 GEMM kernel computes: plain data, the JIT key, and the template argument of the kernel.
-// Host and device derive every size from it here, so that a budget cannot differ between them.
+// How one FP8 GEMM kernel computes: plain data, the JIT key, and the template argument of the
+// kernel. Host and device derive every size from it here, so that a budget cannot differ between
+// them.
 #pragma once
 
 #include "common/elements.cuh"
@@ -7,24 +8,25 @@
 
 namespace deepgemm::device {
 
-inline constexpr int block_k = 128;          // K per stage: one scale block, one swizzle span of FP8
-inline constexpr int scale_block_n = 128;    // columns of B that share a scale factor
-inline constexpr int unit_rows = 64;         // rows of one WGMMA
+inline constexpr int block_k = 128;        // K per stage: one scale block, one swizzle span of FP8
+inline constexpr int scale_block_n = 128;  // columns of B that share a scale factor
+inline constexpr int unit_rows = 64;       // rows of one WGMMA
 inline constexpr int warps_per_group = 4;
 inline constexpr int max_shared_bytes = 232448;  // 227 KB, the opt-in limit of SM90
 
 // No padding bytes: the object's bytes are its key.
 struct GemmConfig {
   u16 tile_m = 128, tile_n = 128;
-  u8 consumers = 2;      // consumer warpgroups, stacked along M unless ...
-  u8 consumers_n = 1;    // ... this many of them lie side by side along N
+  u8 consumers = 2;    // consumer warpgroups, stacked along M unless ...
+  u8 consumers_n = 1;  // ... this many of them lie side by side along N
   u8 stages = 4;
-  u8 cluster_m = 1;      // CTAs of a cluster along M: they share B by multicast
-  u8 cluster_n = 1;      // along N: they share A
-  u8 ordered = 0;        // the two consumer warpgroups take turns to issue WGMMA
+  u8 cluster_m = 1;  // CTAs of a cluster along M: they share B by multicast
+  u8 cluster_n = 1;  // along N: they share A
+  u8 ordered = 0;    // the two consumer warpgroups take turns to issue WGMMA
   ElementType a_type = ElementType::e4m3, b_type = ElementType::e4m3;
-  ElementType out_type = ElementType::bf16;  // with the general epilogue: f32, and known at run time
-  u8 sfa_by_tma = 1;     // else warps of the producer group load sfa, with any strides
+  ElementType out_type =
+      ElementType::bf16;  // with the general epilogue: f32, and known at run time
+  u8 sfa_by_tma = 1;      // else warps of the producer group load sfa, with any strides
   // alpha, bias, activation, c, out_scale, and plain stores to any address and row pitch; else the
   // sums are cast and leave by TMA.
   u8 general_epilogue = 0;

@@ -14,10 +14,11 @@ enum class ActivationType : i32 { none, relu, gelu, gelu_tanh, silu };
 
 // out[m, n] = activation(alpha * sum + bias[n]) + c[m, n]; used by the general epilogue only.
 struct EpilogueParams {
-  const void* bias;  // [n], or null
-  const void* c;     // [m, n], or null; may be out itself
+  const void* bias;                // [n], or null
+  const void* c;                   // [m, n], or null; may be out itself
   i64 bias_step, c_row, c_column;  // strides in elements
   float alpha;
+  float c_scale;  // of a float8 c: out_scale
   float inverse_out_scale;
   ActivationType activation;
   i32 bias_type, c_type, out_type;  // ElementType
@@ -40,11 +41,11 @@ struct GemmParams {
 // An operand of the general kernel, read as rows x k whatever its memory looks like.
 struct OperandParams {
   const void* data;
-  const void* sf;          // null: every factor is 1
-  i64 row, k;              // strides in elements
-  i64 sf_row, sf_k;        // likewise
+  const void* sf;    // null: every factor is 1
+  i64 row, k;        // strides in elements
+  i64 sf_row, sf_k;  // likewise
   i64 rows_per_scale, k_per_scale;
-  i32 type, sf_type;       // ElementType
+  i32 type, sf_type;  // ElementType
 };
 
 struct GeneralGemmParams {
@@ -57,7 +58,7 @@ struct GeneralGemmParams {
 
 // Quantise and dequantise: x or out, the values and their factors, as rows x k.
 struct QuantizeParams {
-  void* wide;              // x of quantise, out of dequantise
+  void* wide;  // x of quantise, out of dequantise
   i64 wide_row, wide_k;
   void* values;
   i64 values_row, values_k;
@@ -65,6 +66,7 @@ struct QuantizeParams {
   i64 sf_row, sf_k;
   i64 rows, k;
   i64 rows_per_scale, k_per_scale;
+  i64 blocks, blocks_k;  // scale blocks in all, and along K
   float amax_floor;
   i32 power_of_two;
   i32 wide_type, values_type, sf_type;

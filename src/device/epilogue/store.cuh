@@ -27,8 +27,8 @@ DEEPGEMM_DEVICE u32 pack_pair(float low, float high) {
   }
 }
 
-// One unit as 16-bit elements into its chunks: two 8x8 matrices of rows 0-7 and 8-15 for each of two
-// groups of eight columns per stmatrix.
+// One unit as 16-bit elements into its chunks: two 8x8 matrices of rows 0-7 and 8-15 for each of
+// two groups of eight columns per stmatrix.
 template <GemmConfig C>
 DEEPGEMM_DEVICE void stage_unit_16bit(const float* sum, u32 unit_staging) {
   constexpr int groups_per_chunk = C.chunk_columns() / 8;
@@ -83,8 +83,8 @@ DEEPGEMM_DEVICE void send_units(const GemmParams& p, const OutPlace& place, int 
   ptx::tma_store_commit();
 }
 
-// The stores stay in flight while the next tile is multiplied; the buffer is waited for before it is
-// written again. The same thread of the warpgroup sends and waits.
+// The stores stay in flight while the next tile is multiplied; the buffer is waited for before it
+// is written again. The same thread of the warpgroup sends and waits.
 template <GemmConfig C>
 DEEPGEMM_DEVICE void store_by_tma(float (&sum)[C.units()][C.accumulators()], const GemmParams& p,
                                   const OutPlace& place) {
@@ -127,15 +127,16 @@ DEEPGEMM_DEVICE void store_staged_rows(const GemmParams& p, u32 staging, int row
     const float sum = ptx::load_shared_f32(staging + chunk * C.chunk_bytes() + offset);
     if (m < p.m && n < p.n) {
       store_element(p.out_data, m * p.out_row + n * p.out_column,
-                    static_cast<ElementType>(p.epilogue.out_type), transform(sum, p.epilogue, m, n));
+                    static_cast<ElementType>(p.epilogue.out_type),
+                    transform(sum, p.epilogue, m, n));
     }
   }
 }
 
 // Each warp stages and reads its own rows, so that no barrier of the warpgroup is needed.
 template <GemmConfig C>
-DEEPGEMM_DEVICE void store_generally(float (&sum)[C.units()][C.accumulators()],
-                                     const GemmParams& p, const OutPlace& place) {
+DEEPGEMM_DEVICE void store_generally(float (&sum)[C.units()][C.accumulators()], const GemmParams& p,
+                                     const OutPlace& place) {
 #pragma unroll
   for (int u = 0; u < C.units(); ++u) {
     ptx::sync_warp();

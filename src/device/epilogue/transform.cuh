@@ -29,8 +29,8 @@ DEEPGEMM_DEVICE float transform(float sum, const EpilogueParams& e, i64 row, i64
   }
   value = activate(value, e.activation);
   if (e.c != nullptr) {
-    value += load_element(e.c, row * e.c_row + column * e.c_column,
-                          static_cast<ElementType>(e.c_type));
+    value += e.c_scale * load_element(e.c, row * e.c_row + column * e.c_column,
+                                      static_cast<ElementType>(e.c_type));
   }
   return value * e.inverse_out_scale;
 }

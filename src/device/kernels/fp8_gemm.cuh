@@ -1,11 +1,11 @@
 // D[M, N] = (A sfa) (B sfb)^T for FP8 operands on SM90: persistent, warp-specialised.
 //
-// | warpgroup     | warp | does                                    | waits on | arrives at          |
+// | warpgroup     | warp | does                                    | waits on | arrives at |
 // |---------------|------|-----------------------------------------|----------|---------------------|
-// | 0..consumers-1| all  | WGMMA, promotion, epilogue              | full     | empty of each writer|
-// | consumers     | 0    | TMA of A, B (sfa)                       | empty    | full, with bytes    |
-// |               | 1    | factors of B, tile coordinates          | empty    | full                |
-// |               | 2, 3 | factors of A where TMA cannot take them | empty    | full                |
+// | 0..consumers-1| all  | WGMMA, promotion, epilogue              | full     | empty of each
+// writer| | consumers     | 0    | TMA of A, B (sfa)                       | empty    | full, with
+// bytes    | |               | 1    | factors of B, tile coordinates          | empty    | full |
+// |               | 2, 3 | factors of A where TMA cannot take them | empty    | full |
 //
 // K past the end is zero-filled by TMA and adds nothing; k >= 1 is the host's promise.
 #pragma once
@@ -28,13 +28,15 @@ DEEPGEMM_DEVICE void fp8_gemm(const GemmParams& p) {
     ptx::prefetch_tensor_map(p.b);
     if constexpr (C.sfa_by_tma) ptx::prefetch_tensor_map(p.sfa);
     if constexpr (!C.general_epilogue) ptx::prefetch_tensor_map(p.out);
-    Ring<C>(shared).init();
+    GemmRing<C>(shared).init(C.full_arrivals(), C.empty_arrivals());
   }
   if constexpr (C.cluster() > 1) {
     ptx::cluster_sync();
   } else {
     ptx::sync_cta();
   }
+  ptx::let_next_kernel_start();
+  ptx::wait_for_previous_kernel();
 
   if (warp >= C.consumers * warps_per_group) {
     ptx::lower_registers<C.producer_registers()>();

@@ -1,5 +1,5 @@
-// D = A B for every dtype, granularity, layout and stride, by FP32 FMA. The path for problems that the
-// tensor-core kernels cannot take: right, not fast.
+// D = A B for every dtype, granularity, layout and stride, by FP32 FMA. The path for problems that
+// the tensor-core kernels cannot take: right, not fast.
 //
 // 256 threads compute a 64 x 64 tile, 4 x 4 sums each, from dequantised panels of 32 of K in shared
 // memory. One CTA per tile; no pipeline.
@@ -80,7 +80,8 @@ DEEPGEMM_DEVICE void general_gemm(const GeneralGemmParams& p) {
     if (m >= p.m || n >= p.n) continue;
     const float value =
         ptx::load_shared_f32(panel_a + (i * Config::threads + ptx::thread_index()) * 4);
-    store_element(p.out, m * p.out_row + n * p.out_column, static_cast<ElementType>(p.epilogue.out_type),
+    store_element(p.out, m * p.out_row + n * p.out_column,
+                  static_cast<ElementType>(p.epilogue.out_type),
                   transform(value, p.epilogue, m, n));
   }
 }

@@ -1,5 +1,5 @@
-// Quantise and dequantise for any granularity, dtype and stride. A team of threads owns a scale block:
-// it finds the block's largest magnitude, then writes the factor and the values.
+// Quantise and dequantise for any granularity, dtype and stride. A team of threads owns a scale
+// block: it finds the block's largest magnitude, then writes the factor and the values.
 #pragma once
 
 #include "common/elements.cuh"
@@ -13,16 +13,15 @@ namespace deepgemm::device {
 
 // The rows and columns of one scale block, clipped to x.
 struct ScaleBlock {
-  i64 row, k;    // in blocks
+  i64 row, k;  // in blocks
   i64 rows, columns;
 };
 
 template <QuantizeConfig C>
 DEEPGEMM_DEVICE ScaleBlock scale_block(const QuantizeParams& p, i64 index) {
-  const i64 blocks_k = ceil_div(p.k, p.k_per_scale);
   ScaleBlock block;
-  block.row = index / blocks_k;
-  block.k = index - block.row * blocks_k;
+  block.row = index / p.blocks_k;
+  block.k = index - block.row * p.blocks_k;
   block.rows = min_of(p.rows_per_scale, p.rows - block.row * p.rows_per_scale);
   block.columns = min_of(p.k_per_scale, p.k - block.k * p.k_per_scale);
   return block;
@@ -95,11 +94,10 @@ DEEPGEMM_DEVICE void quantize_block(const QuantizeParams& p, i64 index, int memb
 
 template <QuantizeConfig C>
 DEEPGEMM_DEVICE void quantize(const QuantizeParams& p) {
-  const i64 blocks = ceil_div(p.rows, p.rows_per_scale) * ceil_div(p.k, p.k_per_scale);
   const int members = C.whole_cta ? QuantizeConfig::threads : 32;
   const int teams = QuantizeConfig::threads / members;
   const int team = ptx::thread_index() / members, member = ptx::thread_index() % members;
-  for (i64 i = static_cast<i64>(ptx::cta_index()) * teams + team; i < blocks;
+  for (i64 i = static_cast<i64>(ptx::cta_index()) * teams + team; i < p.blocks;
        i += static_cast<i64>(ptx::cta_count()) * teams) {
     if constexpr (C.values_e5m2) {
       quantize_block<C, E5M2>(p, i, member, members);

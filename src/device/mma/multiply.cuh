@@ -6,9 +6,9 @@
 
 namespace deepgemm::device {
 
-// Matrix descriptor of a K-major tile whose rows are one 128-byte swizzle span (PTX ISA 9.7.15.5.1):
-// bits 0-13 address / 16, 16-29 leading offset (ignored here), 32-45 stride between groups of 8 rows
-// / 16, 62-63 the 128-byte swizzle.
+// Matrix descriptor of a K-major tile whose rows are one 128-byte swizzle span (PTX
+// ISA 9.7.15.5.1): bits 0-13 address / 16, 16-29 leading offset (ignored here), 32-45 stride
+// between groups of 8 rows / 16, 62-63 the 128-byte swizzle.
 DEEPGEMM_DEVICE u64 k_major_descriptor(u32 address) {
   constexpr u64 leading = 1;
   constexpr u64 eight_rows = 8 * 128 / 16;
@@ -31,20 +31,26 @@ DEEPGEMM_DEVICE Operands warpgroup_operands(u32 shared, int group) {
           k_major_descriptor(shared + map.b + column * block_k)};
 }
 
-// Starts partial = A[64 rows of `unit`, 128] * B[columns, 128]^T on the tensor core and commits it.
-template <GemmConfig C>
-DEEPGEMM_DEVICE void multiply(const Operands& operands, int stage, int unit) {
-  using Instruction = ptx::Wgmma<C.group_columns(), C.a_type, C.b_type>;
+// Starts slot = A[64, 128] * B[columns, 128]^T on the tensor core and commits it.
+template <int Columns, ElementType TypeA, ElementType TypeB, int Slot>
+DEEPGEMM_DEVICE void multiply_block(u64 a, u64 b) {
+  using Instruction = ptx::Wgmma<Columns, TypeA, TypeB, Slot>;
   constexpr int k_step = 32 / 16;  // 32 bytes of K, in descriptor units
-  const u64 a = operands.a + static_cast<u64>(stage * (C.a_bytes() >> 4) +
-                                              unit * (unit_rows * block_k >> 4));
-  const u64 b = operands.b + static_cast<u64>(stage * (C.b_bytes() >> 4));
   ptx::wgmma_fence();
   Instruction::template multiply<0>(a, b);
   Instruction::template multiply<1>(a + k_step, b + k_step);
   Instruction::template multiply<1>(a + 2 * k_step, b + 2 * k_step);
   Instruction::template multiply<1>(a + 3 * k_step, b + 3 * k_step);
   ptx::wgmma_commit();
+}
+
+// The rows of `unit` with the columns of the warpgroup, in stage `stage`.
+template <GemmConfig C>
+DEEPGEMM_DEVICE void multiply(const Operands& operands, int stage, int unit) {
+  const u64 a =
+      operands.a + static_cast<u64>(stage * (C.a_bytes() >> 4) + unit * (unit_rows * block_k >> 4));
+  const u64 b = operands.b + static_cast<u64>(stage * (C.b_bytes() >> 4));
+  multiply_block<C.group_columns(), C.a_type, C.b_type, 0>(a, b);
 }
 
 }  // namespace deepgemm::device

@@ -28,11 +28,11 @@ DEEPGEMM_DEVICE void pass_turn(int group) {
 
 template <GemmConfig C>
 struct Consumer {
-  int group;          // consumer warpgroup
-  int row_in_tile;    // this thread's first row
-  int writer;         // see release()
+  int group;        // consumer warpgroup
+  int row_in_tile;  // this thread's first row
+  int writer;       // see release()
   Operands operands;
-  Ring<C> ring;
+  GemmRing<C> ring;
   Scales<C> scales{};  // of the stage that is multiplied next
   Tile tile;           // the warpgroup's first row and column in D
   int k_blocks = 0;
@@ -65,8 +65,8 @@ struct Consumer {
     near_columns = columns_of_near_scale<C>(tile_column, group);
   }
 
-  // One K block. On entry its stage is full and its factors are in `scales`; on exit so are the next
-  // one's, unless this was the tile's last: they are waited for while the tensor core works.
+  // One K block. On entry its stage is full and its factors are in `scales`; on exit so are the
+  // next one's, unless this was the tile's last: they are waited for while the tensor core works.
   template <bool Last>
   DEEPGEMM_DEVICE void step(float (&sum)[C.units()][C.accumulators()]) {
     const int stage = ring.stage;
@@ -92,7 +92,7 @@ struct Consumer {
 template <GemmConfig C>
 DEEPGEMM_DEVICE void consume(const GemmParams& p, u32 shared) {
   Consumer<C> consumer(shared, ptx::warp_index());
-  ptx::declare_partial();
+  ptx::declare_partials();
   float sum[C.units()][C.accumulators()] = {};
   const OutPlace buffer{0, 0, shared + shared_map(C).out + consumer.group * C.staging_bytes(),
                         store_barrier + consumer.group};

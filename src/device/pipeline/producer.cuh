@@ -25,8 +25,8 @@ DEEPGEMM_DEVICE void load_operand(u32 destination, const TensorMap& map, int k, 
 }
 
 template <GemmConfig C>
-DEEPGEMM_DEVICE void load_stage(const GemmParams& p, const Ring<C>& ring, const Tile& tile, int kb,
-                                int rank) {
+DEEPGEMM_DEVICE void load_stage(const GemmParams& p, const GemmRing<C>& ring, const Tile& tile,
+                                int kb, int rank) {
   const u32 full = ring.full();
   ptx::mbarrier_arm(full, C.stage_transaction_bytes());
   load_operand<C.tile_m, (C.cluster_n > 1)>(ring.a(), p.a, kb * block_k, tile.row, rank, full);
@@ -37,7 +37,7 @@ DEEPGEMM_DEVICE void load_stage(const GemmParams& p, const Ring<C>& ring, const 
 // Run by one warp. Why the whole warp loops and one lane issues: the loop then stays uniform.
 template <GemmConfig C>
 DEEPGEMM_DEVICE void produce_operands(const GemmParams& p, u32 shared) {
-  Ring<C> ring(shared);
+  GemmRing<C> ring(shared);
   const bool issues = ptx::elect_one();
   const int k_blocks = ceil_div(p.k, block_k);
 #pragma unroll 1

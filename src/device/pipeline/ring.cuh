@@ -16,52 +16,59 @@
 
 namespace deepgemm::device {
 
-template <GemmConfig C>
+template <int Stages>
 struct Ring {
-  u32 shared;  // base of the CTA's shared memory
+  u32 full_barriers, empty_barriers;  // shared addresses, 8 bytes per stage
   int stage = 0;
   u32 phase = 0;
 
-  static constexpr SharedMap map = shared_map(C);
-
-  DEEPGEMM_DEVICE explicit Ring(u32 base) : shared(base) {}
-
-  DEEPGEMM_DEVICE u32 full() const { return shared + map.full + stage * 8; }
-  DEEPGEMM_DEVICE u32 a() const { return shared + map.a + stage * C.a_bytes(); }
-  DEEPGEMM_DEVICE u32 b() const { return shared + map.b + stage * C.b_bytes(); }
-  DEEPGEMM_DEVICE u32 sfa() const { return shared + map.sfa + stage * C.sfa_bytes(); }
-  DEEPGEMM_DEVICE u32 header() const {
-    return shared + map.header + stage * static_cast<int>(sizeof(StageHeader));
-  }
-
+  DEEPGEMM_DEVICE u32 full() const { return full_barriers + stage * 8; }
   DEEPGEMM_DEVICE void advance() {
-    if (++stage == C.stages) {
+    if (++stage == Stages) {
       stage = 0;
       phase ^= 1;
     }
   }
   // Producer: until every reader of the stage's last use is done.
   DEEPGEMM_DEVICE void acquire() const {
-    ptx::mbarrier_wait(shared + map.empty + stage * 8, phase ^ 1);
+    ptx::mbarrier_wait(empty_barriers + stage * 8, phase ^ 1);
   }
   // Consumer: until everything of this use has arrived.
   DEEPGEMM_DEVICE void wait_full() const { ptx::mbarrier_wait(full(), phase); }
 
   // One thread of the CTA, before anyone uses the ring.
-  DEEPGEMM_DEVICE void init() const {
-    for (int s = 0; s < C.stages; ++s) {
-      ptx::mbarrier_init(shared + map.full + s * 8, C.full_arrivals());
-      ptx::mbarrier_init(shared + map.empty + s * 8, C.empty_arrivals());
+  DEEPGEMM_DEVICE void init(int full_arrivals, int empty_arrivals) const {
+    for (int s = 0; s < Stages; ++s) {
+      ptx::mbarrier_init(full_barriers + s * 8, full_arrivals);
+      ptx::mbarrier_init(empty_barriers + s * 8, empty_arrivals);
     }
     ptx::mbarrier_init_fence();
+  }
+};
+
+// The ring of the persistent kernel, with the places of a stage's parts.
+template <GemmConfig C>
+struct GemmRing : Ring<C.stages> {
+  u32 shared;  // base of the CTA's shared memory
+
+  static constexpr SharedMap map = shared_map(C);
+
+  DEEPGEMM_DEVICE explicit GemmRing(u32 base)
+      : Ring<C.stages>{base + map.full, base + map.empty}, shared(base) {}
+
+  DEEPGEMM_DEVICE u32 a() const { return shared + map.a + this->stage * C.a_bytes(); }
+  DEEPGEMM_DEVICE u32 b() const { return shared + map.b + this->stage * C.b_bytes(); }
+  DEEPGEMM_DEVICE u32 sfa() const { return shared + map.sfa + this->stage * C.sfa_bytes(); }
+  DEEPGEMM_DEVICE u32 header() const {
+    return shared + map.header + this->stage * static_cast<int>(sizeof(StageHeader));
   }
 };
 
 // Consumer warps: this warp has read `stage`; tell every CTA that writes into it. `writer` is the
 // rank that this lane tells, or -1.
 template <GemmConfig C>
-DEEPGEMM_DEVICE void release(const Ring<C>& ring, int stage, int writer) {
-  const u32 empty = ring.shared + Ring<C>::map.empty + stage * 8;
+DEEPGEMM_DEVICE void release(const GemmRing<C>& ring, int stage, int writer) {
+  const u32 empty = ring.empty_barriers + stage * 8;
   ptx::sync_warp();
   if constexpr (C.cluster() == 1) {
     if (writer >= 0) ptx::mbarrier_arrive(empty);

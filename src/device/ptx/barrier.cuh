@@ -26,9 +26,9 @@ DEEPGEMM_DEVICE void mbarrier_arm(u32 barrier, int bytes) {
 DEEPGEMM_DEVICE void mbarrier_arrive(u32 barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-// The same on CTA `rank` of the cluster. Why no .release.cluster: it makes a GPU-wide MEMBAR of each
-// arrival (1009 -> 675 us at 4096x7168x16384, docs/performance.md), and what it releases here is
-// only "these WGMMA reads are done", which wgmma.wait_group has already ordered.
+// The same on CTA `rank` of the cluster. Why no .release.cluster: it makes a GPU-wide MEMBAR of
+// each arrival (1009 -> 675 us at 4096x7168x16384, docs/performance.md), and what it releases here
+// is only "these WGMMA reads are done", which wgmma.wait_group has already ordered.
 DEEPGEMM_DEVICE void mbarrier_arrive_remote(u32 barrier, int rank) {
   asm volatile(
       "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
@@ -68,6 +68,28 @@ DEEPGEMM_DEVICE void cluster_sync() {
       "barrier.cluster.arrive.aligned;\n"
       "barrier.cluster.wait.aligned;" ::
           : "memory");
+}
+
+// The halves of the same barrier. Relaxed: only "this CTA runs"; the plain forms order memory.
+DEEPGEMM_DEVICE void cluster_arrive_relaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+DEEPGEMM_DEVICE void cluster_arrive() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+DEEPGEMM_DEVICE void cluster_wait() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// griddepcontrol.wait; griddepcontrol.launch_dependents; (PTX ISA 9.7.13.13; sm_90) Both do nothing
+// in a launch without programmatic stream serialisation.
+// Until the kernels before this one in the stream are complete and their writes visible.
+DEEPGEMM_DEVICE void wait_for_previous_kernel() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+// The next kernel's CTAs may start where there is room; they wait as above for what they read.
+DEEPGEMM_DEVICE void let_next_kernel_start() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
 }  // namespace deepgemm::device::ptx

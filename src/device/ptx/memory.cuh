@@ -45,6 +45,23 @@ DEEPGEMM_DEVICE void load_shared_f32x4(float (&v)[4], u32 address) {
                : "r"(address)
                : "memory");
 }
+DEEPGEMM_DEVICE void store_shared_f32x4(u32 address, const float (&v)[4]) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(v[0]), "f"(v[1]),
+               "f"(v[2]), "f"(v[3])
+               : "memory");
+}
+DEEPGEMM_DEVICE void load_shared_f32x2(float& x, float& y, u32 address) {
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x), "=f"(y) : "r"(address) : "memory");
+}
+// mapa.shared::cluster.u32 + st.shared::cluster.v4.f32 (PTX ISA 9.7.9.23, 9.7.9.11; sm_90): into
+// the same offset of CTA `rank` of the cluster.
+DEEPGEMM_DEVICE void store_remote_f32x4(u32 address, int rank, const float (&v)[4]) {
+  asm volatile(
+      "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
+      "st.shared::cluster.v4.f32 [remote], {%2, %3, %4, %5};\n}\n" ::"r"(address),
+      "r"(rank), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3])
+      : "memory");
+}
 // Read-only global load.
 DEEPGEMM_DEVICE float load_global_f32(const float* address) { return __ldg(address); }
 
@@ -54,6 +71,14 @@ DEEPGEMM_DEVICE void store_matrix_x4(u32 address, u32 a, u32 b, u32 c, u32 d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
                "r"(a), "r"(b), "r"(c), "r"(d)
                : "memory");
+}
+
+// movmatrix.sync.aligned.m8n8.trans.b16 d, a; (PTX ISA 9.7.14.6) An 8x8 matrix of 16-bit elements,
+// two neighbours of row lane / 4 in each lane, transposed.
+DEEPGEMM_DEVICE u32 transpose_matrix(u32 a) {
+  u32 result;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(a));
+  return result;
 }
 
 // cvt.rn.bf16x2.f32 d, hi, lo; cvt.rn.f16x2.f32 d, hi, lo; (PTX ISA 9.7.9.22; sm_80)

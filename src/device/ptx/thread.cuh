@@ -29,9 +29,8 @@ DEEPGEMM_DEVICE int cluster_rank() {
 // elect.sync d|p, membermask; (PTX ISA 9.7.14; sm_90) True in one lane of a converged warp.
 DEEPGEMM_DEVICE bool elect_one() {
   u32 chosen;
-  asm volatile(
-      "{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}\n"
-      : "=r"(chosen));
+  asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}\n"
+               : "=r"(chosen));
   return chosen != 0;
 }
 

@@ -19,7 +19,20 @@ DEEPGEMM_DEVICE void tma_load_2d(u32 destination, const TensorMap& map, int x, i
       "l"(&map), "r"(x), "r"(y), "r"(barrier)
       : "memory");
 }
-// The same into every CTA of `cta_mask`, at the same offset, completing on each one's own barrier.
+// Three dimensions; `policy` is an L2 cache policy, see below.
+DEEPGEMM_DEVICE void tma_load_3d(u32 destination, const TensorMap& map, int x, int y, int z,
+                                 u32 barrier, u64 policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".L2::cache_hint [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(destination),
+      "l"(&map), "r"(x), "r"(y), "r"(z), "r"(barrier), "l"(policy)
+      : "memory");
+}
+// createpolicy.fractional.L2::evict_{first,last}.b64 policy, 1.0; (PTX ISA 9.7.9.21) as constants.
+inline constexpr u64 evict_first = 0x12F0000000000000;
+inline constexpr u64 evict_last = 0x14F0000000000000;
+// tma_load_2d into every CTA of `cta_mask`, at the same offset, completing on each one's own
+// barrier.
 DEEPGEMM_DEVICE void tma_load_2d_multicast(u32 destination, const TensorMap& map, int x, int y,
                                            u32 barrier, u16 cta_mask) {
   asm volatile(
@@ -36,7 +49,9 @@ DEEPGEMM_DEVICE void tma_store_2d(const TensorMap& map, int x, int y, u32 source
       : "memory");
 }
 // cp.async.bulk.commit_group; cp.async.bulk.wait_group.read N; (PTX ISA 9.7.9.25; sm_90)
-DEEPGEMM_DEVICE void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+DEEPGEMM_DEVICE void tma_store_commit() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
 // Until the shared memory of all committed stores may be written again.
 DEEPGEMM_DEVICE void tma_store_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");

@@ -1,7 +1,7 @@
-// WGMMA on a partial accumulator that lives in named PTX registers.
+// WGMMA on partial accumulators that live in named PTX registers.
 // Why named registers and not "+f" operands: the compiler then sees no loop-carried values that
-// WGMMA writes, so that it neither copies accumulators nor serialises the instruction (ptxas C7514),
-// and a wide instruction needs no list of 64 operands.
+// WGMMA writes, so that it neither copies accumulators nor serialises the instruction (ptxas
+// C7514), and a wide instruction needs no list of 64 operands.
 #pragma once
 
 #include "common/gemm_config.cuh"
@@ -9,131 +9,109 @@
 
 namespace deepgemm::device::ptx {
 
-// Once per kernel, before the first wgmma(). Only registers that are used take room.
-DEEPGEMM_DEVICE void declare_partial() { asm volatile(".reg .f32 partial<128>;"); }
+// Once per kernel, before the first wgmma. Two partial accumulators ("slots"), so that one can be
+// promoted while the other is written. Only registers that are used take room.
+DEEPGEMM_DEVICE void declare_partials() { asm volatile(".reg .f32 first<128>, second<128>;"); }
 
 // wgmma.fence.sync.aligned; wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned N;
 // (PTX ISA 9.7.15.7; sm_90a)
 DEEPGEMM_DEVICE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-DEEPGEMM_DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-DEEPGEMM_DEVICE void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+DEEPGEMM_DEVICE void wgmma_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+// Until at most `Pending` of the latest groups are in flight.
+template <int Pending = 0>
+DEEPGEMM_DEVICE void wgmma_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
+}
 
-// Operand lists: four registers for each 8 columns.
-#define DEEPGEMM_PARTIAL_8 "partial0, partial1, partial2, partial3"
-#define DEEPGEMM_PARTIAL_16 \
-  DEEPGEMM_PARTIAL_8 ", partial4, partial5, partial6, partial7"
-#define DEEPGEMM_PARTIAL_24 \
-  DEEPGEMM_PARTIAL_16 ", partial8, partial9, partial10, partial11"
-#define DEEPGEMM_PARTIAL_32 \
-  DEEPGEMM_PARTIAL_24 ", partial12, partial13, partial14, partial15"
-#define DEEPGEMM_PARTIAL_40 \
-  DEEPGEMM_PARTIAL_32 ", partial16, partial17, partial18, partial19"
-#define DEEPGEMM_PARTIAL_48 \
-  DEEPGEMM_PARTIAL_40 ", partial20, partial21, partial22, partial23"
-#define DEEPGEMM_PARTIAL_56 \
-  DEEPGEMM_PARTIAL_48 ", partial24, partial25, partial26, partial27"
-#define DEEPGEMM_PARTIAL_64 \
-  DEEPGEMM_PARTIAL_56 ", partial28, partial29, partial30, partial31"
-#define DEEPGEMM_PARTIAL_72 \
-  DEEPGEMM_PARTIAL_64 ", partial32, partial33, partial34, partial35"
-#define DEEPGEMM_PARTIAL_80 \
-  DEEPGEMM_PARTIAL_72 ", partial36, partial37, partial38, partial39"
-#define DEEPGEMM_PARTIAL_88 \
-  DEEPGEMM_PARTIAL_80 ", partial40, partial41, partial42, partial43"
-#define DEEPGEMM_PARTIAL_96 \
-  DEEPGEMM_PARTIAL_88 ", partial44, partial45, partial46, partial47"
-#define DEEPGEMM_PARTIAL_104 \
-  DEEPGEMM_PARTIAL_96 ", partial48, partial49, partial50, partial51"
-#define DEEPGEMM_PARTIAL_112 \
-  DEEPGEMM_PARTIAL_104 ", partial52, partial53, partial54, partial55"
-#define DEEPGEMM_PARTIAL_120 \
-  DEEPGEMM_PARTIAL_112 ", partial56, partial57, partial58, partial59"
-#define DEEPGEMM_PARTIAL_128 \
-  DEEPGEMM_PARTIAL_120 ", partial60, partial61, partial62, partial63"
-#define DEEPGEMM_PARTIAL_136 \
-  DEEPGEMM_PARTIAL_128 ", partial64, partial65, partial66, partial67"
-#define DEEPGEMM_PARTIAL_144 \
-  DEEPGEMM_PARTIAL_136 ", partial68, partial69, partial70, partial71"
-#define DEEPGEMM_PARTIAL_152 \
-  DEEPGEMM_PARTIAL_144 ", partial72, partial73, partial74, partial75"
-#define DEEPGEMM_PARTIAL_160 \
-  DEEPGEMM_PARTIAL_152 ", partial76, partial77, partial78, partial79"
-#define DEEPGEMM_PARTIAL_168 \
-  DEEPGEMM_PARTIAL_160 ", partial80, partial81, partial82, partial83"
-#define DEEPGEMM_PARTIAL_176 \
-  DEEPGEMM_PARTIAL_168 ", partial84, partial85, partial86, partial87"
-#define DEEPGEMM_PARTIAL_184 \
-  DEEPGEMM_PARTIAL_176 ", partial88, partial89, partial90, partial91"
-#define DEEPGEMM_PARTIAL_192 \
-  DEEPGEMM_PARTIAL_184 ", partial92, partial93, partial94, partial95"
-#define DEEPGEMM_PARTIAL_200 \
-  DEEPGEMM_PARTIAL_192 ", partial96, partial97, partial98, partial99"
-#define DEEPGEMM_PARTIAL_208 \
-  DEEPGEMM_PARTIAL_200 ", partial100, partial101, partial102, partial103"
-#define DEEPGEMM_PARTIAL_216 \
-  DEEPGEMM_PARTIAL_208 ", partial104, partial105, partial106, partial107"
-#define DEEPGEMM_PARTIAL_224 \
-  DEEPGEMM_PARTIAL_216 ", partial108, partial109, partial110, partial111"
-#define DEEPGEMM_PARTIAL_232 \
-  DEEPGEMM_PARTIAL_224 ", partial112, partial113, partial114, partial115"
-#define DEEPGEMM_PARTIAL_240 \
-  DEEPGEMM_PARTIAL_232 ", partial116, partial117, partial118, partial119"
-#define DEEPGEMM_PARTIAL_248 \
-  DEEPGEMM_PARTIAL_240 ", partial120, partial121, partial122, partial123"
-#define DEEPGEMM_PARTIAL_256 \
-  DEEPGEMM_PARTIAL_248 ", partial124, partial125, partial126, partial127"
+// Operand lists of slot `s`: four registers for each 8 columns.
+#define DEEPGEMM_SLOT_8(s) s "0, " s "1, " s "2, " s "3"
+#define DEEPGEMM_SLOT_16(s) DEEPGEMM_SLOT_8(s) ", " s "4, " s "5, " s "6, " s "7"
+#define DEEPGEMM_SLOT_24(s) DEEPGEMM_SLOT_16(s) ", " s "8, " s "9, " s "10, " s "11"
+#define DEEPGEMM_SLOT_32(s) DEEPGEMM_SLOT_24(s) ", " s "12, " s "13, " s "14, " s "15"
+#define DEEPGEMM_SLOT_40(s) DEEPGEMM_SLOT_32(s) ", " s "16, " s "17, " s "18, " s "19"
+#define DEEPGEMM_SLOT_48(s) DEEPGEMM_SLOT_40(s) ", " s "20, " s "21, " s "22, " s "23"
+#define DEEPGEMM_SLOT_56(s) DEEPGEMM_SLOT_48(s) ", " s "24, " s "25, " s "26, " s "27"
+#define DEEPGEMM_SLOT_64(s) DEEPGEMM_SLOT_56(s) ", " s "28, " s "29, " s "30, " s "31"
+#define DEEPGEMM_SLOT_72(s) DEEPGEMM_SLOT_64(s) ", " s "32, " s "33, " s "34, " s "35"
+#define DEEPGEMM_SLOT_80(s) DEEPGEMM_SLOT_72(s) ", " s "36, " s "37, " s "38, " s "39"
+#define DEEPGEMM_SLOT_88(s) DEEPGEMM_SLOT_80(s) ", " s "40, " s "41, " s "42, " s "43"
+#define DEEPGEMM_SLOT_96(s) DEEPGEMM_SLOT_88(s) ", " s "44, " s "45, " s "46, " s "47"
+#define DEEPGEMM_SLOT_104(s) DEEPGEMM_SLOT_96(s) ", " s "48, " s "49, " s "50, " s "51"
+#define DEEPGEMM_SLOT_112(s) DEEPGEMM_SLOT_104(s) ", " s "52, " s "53, " s "54, " s "55"
+#define DEEPGEMM_SLOT_120(s) DEEPGEMM_SLOT_112(s) ", " s "56, " s "57, " s "58, " s "59"
+#define DEEPGEMM_SLOT_128(s) DEEPGEMM_SLOT_120(s) ", " s "60, " s "61, " s "62, " s "63"
+#define DEEPGEMM_SLOT_136(s) DEEPGEMM_SLOT_128(s) ", " s "64, " s "65, " s "66, " s "67"
+#define DEEPGEMM_SLOT_144(s) DEEPGEMM_SLOT_136(s) ", " s "68, " s "69, " s "70, " s "71"
+#define DEEPGEMM_SLOT_152(s) DEEPGEMM_SLOT_144(s) ", " s "72, " s "73, " s "74, " s "75"
+#define DEEPGEMM_SLOT_160(s) DEEPGEMM_SLOT_152(s) ", " s "76, " s "77, " s "78, " s "79"
+#define DEEPGEMM_SLOT_168(s) DEEPGEMM_SLOT_160(s) ", " s "80, " s "81, " s "82, " s "83"
+#define DEEPGEMM_SLOT_176(s) DEEPGEMM_SLOT_168(s) ", " s "84, " s "85, " s "86, " s "87"
+#define DEEPGEMM_SLOT_184(s) DEEPGEMM_SLOT_176(s) ", " s "88, " s "89, " s "90, " s "91"
+#define DEEPGEMM_SLOT_192(s) DEEPGEMM_SLOT_184(s) ", " s "92, " s "93, " s "94, " s "95"
 
 // wgmma.mma_async.sync.aligned.m64nNk32.f32.TA.TB d, a-desc, b-desc, scale-d, 1, 1;
-// (PTX ISA 9.7.15.5; sm_90a) partial (+)= A[64, 32] * B[N, 32]^T; TA, TB in e4m3, e5m2.
-template <int Columns, ElementType TypeA, ElementType TypeB>
+// (PTX ISA 9.7.15.5; sm_90a) slot (+)= A[64, 32] * B[N, 32]^T; TA, TB in e4m3, e5m2.
+template <int Columns, ElementType TypeA, ElementType TypeB, int Slot>
 struct Wgmma;
 
-#define DEEPGEMM_WGMMA_FP8(columns, type_a, type_b)                                              \
-  template <>                                                                                    \
-  struct Wgmma<columns, ElementType::type_a, ElementType::type_b> {                              \
-    template <int Accumulate>                                                                    \
-    static DEEPGEMM_DEVICE void multiply(u64 a, u64 b) {                                         \
-      asm volatile(                                                                              \
-          "{\n.reg .pred p;\nsetp.ne.b32 p, %2, 0;\n"                                            \
-          "wgmma.mma_async.sync.aligned.m64n" #columns "k32.f32." #type_a "." #type_b            \
-          " {" DEEPGEMM_PARTIAL_##columns "}, %0, %1, p, 1, 1;\n}\n" ::"l"(a),                   \
-          "l"(b), "n"(Accumulate));                                                              \
-    }                                                                                            \
+#define DEEPGEMM_WGMMA_FP8(columns, type_a, type_b, slot, registers)                   \
+  template <>                                                                          \
+  struct Wgmma<columns, ElementType::type_a, ElementType::type_b, slot> {              \
+    template <int Accumulate>                                                          \
+    static DEEPGEMM_DEVICE void multiply(u64 a, u64 b) {                               \
+      asm volatile(                                                                    \
+          "{\n.reg .pred p;\nsetp.ne.b32 p, %2, 0;\n"                                  \
+          "wgmma.mma_async.sync.aligned.m64n" #columns "k32.f32." #type_a "." #type_b  \
+          " {" DEEPGEMM_SLOT_##columns(registers) "}, %0, %1, p, 1, 1;\n}\n" ::"l"(a), \
+          "l"(b), "n"(Accumulate));                                                    \
+    }                                                                                  \
   };
-#define DEEPGEMM_WGMMA_ALL_FP8(columns)        \
-  DEEPGEMM_WGMMA_FP8(columns, e4m3, e4m3)      \
-  DEEPGEMM_WGMMA_FP8(columns, e4m3, e5m2)      \
-  DEEPGEMM_WGMMA_FP8(columns, e5m2, e4m3)      \
-  DEEPGEMM_WGMMA_FP8(columns, e5m2, e5m2)
+#define DEEPGEMM_WGMMA_ALL_FP8(columns, slot, registers)   \
+  DEEPGEMM_WGMMA_FP8(columns, e4m3, e4m3, slot, registers) \
+  DEEPGEMM_WGMMA_FP8(columns, e4m3, e5m2, slot, registers) \
+  DEEPGEMM_WGMMA_FP8(columns, e5m2, e4m3, slot, registers) \
+  DEEPGEMM_WGMMA_FP8(columns, e5m2, e5m2, slot, registers)
 
-DEEPGEMM_WGMMA_ALL_FP8(16)
-DEEPGEMM_WGMMA_ALL_FP8(32)
-DEEPGEMM_WGMMA_ALL_FP8(48)
-DEEPGEMM_WGMMA_ALL_FP8(64)
-DEEPGEMM_WGMMA_ALL_FP8(80)
-DEEPGEMM_WGMMA_ALL_FP8(96)
-DEEPGEMM_WGMMA_ALL_FP8(112)
-DEEPGEMM_WGMMA_ALL_FP8(128)
-DEEPGEMM_WGMMA_ALL_FP8(144)
-DEEPGEMM_WGMMA_ALL_FP8(160)
-DEEPGEMM_WGMMA_ALL_FP8(176)
-DEEPGEMM_WGMMA_ALL_FP8(192)
+DEEPGEMM_WGMMA_ALL_FP8(8, 0, "first")
+DEEPGEMM_WGMMA_ALL_FP8(16, 0, "first")
+DEEPGEMM_WGMMA_ALL_FP8(32, 0, "first")
+DEEPGEMM_WGMMA_ALL_FP8(48, 0, "first")
+DEEPGEMM_WGMMA_ALL_FP8(64, 0, "first")
+DEEPGEMM_WGMMA_ALL_FP8(80, 0, "first")
+DEEPGEMM_WGMMA_ALL_FP8(96, 0, "first")
+DEEPGEMM_WGMMA_ALL_FP8(112, 0, "first")
+DEEPGEMM_WGMMA_ALL_FP8(128, 0, "first")
+DEEPGEMM_WGMMA_ALL_FP8(144, 0, "first")
+DEEPGEMM_WGMMA_ALL_FP8(160, 0, "first")
+DEEPGEMM_WGMMA_ALL_FP8(176, 0, "first")
+DEEPGEMM_WGMMA_ALL_FP8(192, 0, "first")
+DEEPGEMM_WGMMA_ALL_FP8(8, 1, "second")
+DEEPGEMM_WGMMA_ALL_FP8(16, 1, "second")
+DEEPGEMM_WGMMA_ALL_FP8(32, 1, "second")
+DEEPGEMM_WGMMA_ALL_FP8(64, 1, "second")
+DEEPGEMM_WGMMA_ALL_FP8(128, 1, "second")
 
-// sum[4 g + i] += scale * partial[4 g + i], where g counts groups of 8 columns: elements 0 and 1 lie in
-// row lane / 4, elements 2 and 3 eight rows below.
-template <int Group>
+// sum[4 g + i] += scale_i * slot[4 g + i], where g counts groups of 8 columns: elements 0 and 1 lie
+// in row lane / 4, elements 2 and 3 eight rows below; 0 and 2 in column lane % 4 * 2, 1 and 3
+// beside.
+template <int Group, int Slot>
 struct Promote;
 
-#define DEEPGEMM_PROMOTE(group, r0, r1, r2, r3)                                                  \
-  template <>                                                                                    \
-  struct Promote<group> {                                                                        \
-    static DEEPGEMM_DEVICE void apply(float* sum, float upper, float lower) {                    \
-      asm volatile("fma.rn.f32 %0, %1, partial" #r0 ", %0;" : "+f"(sum[r0]) : "f"(upper));       \
-      asm volatile("fma.rn.f32 %0, %1, partial" #r1 ", %0;" : "+f"(sum[r1]) : "f"(upper));       \
-      asm volatile("fma.rn.f32 %0, %1, partial" #r2 ", %0;" : "+f"(sum[r2]) : "f"(lower));       \
-      asm volatile("fma.rn.f32 %0, %1, partial" #r3 ", %0;" : "+f"(sum[r3]) : "f"(lower));       \
-    }                                                                                            \
+#define DEEPGEMM_PROMOTE_SLOT(group, r0, r1, r2, r3, slot, registers)                       \
+  template <>                                                                               \
+  struct Promote<group, slot> {                                                             \
+    static DEEPGEMM_DEVICE void apply(float* sum, float s0, float s1, float s2, float s3) { \
+      asm volatile("fma.rn.f32 %0, %1, " registers #r0 ", %0;" : "+f"(sum[r0]) : "f"(s0));  \
+      asm volatile("fma.rn.f32 %0, %1, " registers #r1 ", %0;" : "+f"(sum[r1]) : "f"(s1));  \
+      asm volatile("fma.rn.f32 %0, %1, " registers #r2 ", %0;" : "+f"(sum[r2]) : "f"(s2));  \
+      asm volatile("fma.rn.f32 %0, %1, " registers #r3 ", %0;" : "+f"(sum[r3]) : "f"(s3));  \
+    }                                                                                       \
   };
+#define DEEPGEMM_PROMOTE(group, r0, r1, r2, r3)            \
+  DEEPGEMM_PROMOTE_SLOT(group, r0, r1, r2, r3, 0, "first") \
+  DEEPGEMM_PROMOTE_SLOT(group, r0, r1, r2, r3, 1, "second")
 
 DEEPGEMM_PROMOTE(0, 0, 1, 2, 3)
 DEEPGEMM_PROMOTE(1, 4, 5, 6, 7)
@@ -159,17 +137,10 @@ DEEPGEMM_PROMOTE(20, 80, 81, 82, 83)
 DEEPGEMM_PROMOTE(21, 84, 85, 86, 87)
 DEEPGEMM_PROMOTE(22, 88, 89, 90, 91)
 DEEPGEMM_PROMOTE(23, 92, 93, 94, 95)
-DEEPGEMM_PROMOTE(24, 96, 97, 98, 99)
-DEEPGEMM_PROMOTE(25, 100, 101, 102, 103)
-DEEPGEMM_PROMOTE(26, 104, 105, 106, 107)
-DEEPGEMM_PROMOTE(27, 108, 109, 110, 111)
-DEEPGEMM_PROMOTE(28, 112, 113, 114, 115)
-DEEPGEMM_PROMOTE(29, 116, 117, 118, 119)
-DEEPGEMM_PROMOTE(30, 120, 121, 122, 123)
-DEEPGEMM_PROMOTE(31, 124, 125, 126, 127)
 
 #undef DEEPGEMM_WGMMA_FP8
 #undef DEEPGEMM_WGMMA_ALL_FP8
 #undef DEEPGEMM_PROMOTE
+#undef DEEPGEMM_PROMOTE_SLOT
 
 }  // namespace deepgemm::device::ptx

@@ -17,7 +17,7 @@ struct Scales {
 
 // `row_in_tile` is this thread's first row: group row + 16 * warp + lane / 4.
 template <GemmConfig C>
-DEEPGEMM_DEVICE void load_scales(Scales<C>& scales, const Ring<C>& ring, int row_in_tile,
+DEEPGEMM_DEVICE void load_scales(Scales<C>& scales, const GemmRing<C>& ring, int row_in_tile,
                                  int group) {
   const u32 rows = ring.sfa() + row_in_tile * 4;
 #pragma unroll
@@ -37,7 +37,8 @@ DEEPGEMM_DEVICE void load_scales(Scales<C>& scales, const Ring<C>& ring, int row
 template <int Granule, int Columns, int Group = 0>
 DEEPGEMM_DEVICE void promote_groups(float* sum, const float* upper, const float* lower) {
   if constexpr (Group * 8 < Columns) {
-    ptx::Promote<Group>::apply(sum, upper[Group * 8 / Granule], lower[Group * 8 / Granule]);
+    const float u = upper[Group * 8 / Granule], l = lower[Group * 8 / Granule];
+    ptx::Promote<Group, 0>::apply(sum, u, u, l, l);
     promote_groups<Granule, Columns, Group + 1>(sum, upper, lower);
   }
 }

@@ -32,11 +32,11 @@ DEEPGEMM_DEVICE ColumnScales load_column_scales(const GemmParams& p, int column,
   return scales;
 }
 
-// Run by one warp: the header of every stage. 32 K blocks are loaded at a time, one such chunk ahead,
-// across the boundary between tiles.
+// Run by one warp: the header of every stage. 32 K blocks are loaded at a time, one such chunk
+// ahead, across the boundary between tiles.
 template <GemmConfig C>
 DEEPGEMM_DEVICE void produce_headers(const GemmParams& p, u32 shared) {
-  Ring<C> ring(shared);
+  GemmRing<C> ring(shared);
   const int k_blocks = ceil_div(p.k, block_k);
   Raster<C> raster(p);
   if (!raster.valid()) return;
@@ -50,8 +50,8 @@ DEEPGEMM_DEVICE void produce_headers(const GemmParams& p, u32 shared) {
 #pragma unroll 1
     for (int first = 0; first < k_blocks; first += 32) {
       const bool same_tile = first + 32 < k_blocks;
-      const ColumnScales next = load_column_scales<C>(
-          p, same_tile ? tile.column : next_tile.column, same_tile ? first + 32 : 0, k_blocks);
+      const ColumnScales next = load_column_scales<C>(p, same_tile ? tile.column : next_tile.column,
+                                                      same_tile ? first + 32 : 0, k_blocks);
       const int blocks = min_of(32, k_blocks - first);
 #pragma unroll 1
       for (int i = 0; i < blocks; ++i) {
@@ -78,7 +78,7 @@ DEEPGEMM_DEVICE void produce_headers(const GemmParams& p, u32 shared) {
 template <GemmConfig C>
 DEEPGEMM_DEVICE void produce_row_scales(const GemmParams& p, u32 shared, int warp) {
   constexpr int per_lane = ceil_div(static_cast<int>(C.tile_m), 64);
-  Ring<C> ring(shared);
+  GemmRing<C> ring(shared);
   const int k_blocks = ceil_div(p.k, block_k);
   const int lane_row = warp * 32 + ptx::lane_index();
 #pragma unroll 1

@@ -1,0 +1,283 @@
+"""The compiled half of deepgemm; use the deepgemm package."""
+
+from collections.abc import Sequence
+from typing import Any
+
+class Error(RuntimeError):
+    """Something outside the caller's arguments failed: driver, device, compiler."""
+
+class CompileError(Error):
+    """NVRTC was not found or refused a kernel; `log` holds its words."""
+
+    log: str
+
+class DriverError(Error):
+    """A CUDA driver call failed; `code` is the CUresult, or -1."""
+
+    code: int
+
+def get_options(device: int) -> dict[str, Any]:
+    """
+    Options of this thread for `device` (-1: every device); None where unset.
+    """
+
+def set_options(
+    device: int, num_sms: int | None, pdl: bool | None, deterministic: bool | None
+) -> None:
+    """Replaces this thread's options for `device` (-1: every device)."""
+
+class Policy:
+    """
+    How to compute. Fields left None are chosen by the heuristics; an illegal
+    choice is a ValueError that names the rule.
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: str | None = None,
+        tile_m: int | None = None,
+        tile_n: int | None = None,
+        stages: int | None = None,
+        cluster_m: int | None = None,
+        cluster_n: int | None = None,
+        consumers: int | None = None,
+        consumers_n: int | None = None,
+        group: int | None = None,
+        num_sms: int | None = None,
+        raster_along_n: bool | None = None,
+        ordered: bool | None = None,
+    ) -> None: ...
+    @property
+    def kernel(self) -> str | None: ...
+    @kernel.setter
+    def kernel(self, arg: str | None, /) -> None: ...
+    @property
+    def tile_m(self) -> int | None: ...
+    @tile_m.setter
+    def tile_m(self, arg: int | None, /) -> None: ...
+    @property
+    def tile_n(self) -> int | None: ...
+    @tile_n.setter
+    def tile_n(self, arg: int | None, /) -> None: ...
+    @property
+    def stages(self) -> int | None: ...
+    @stages.setter
+    def stages(self, arg: int | None, /) -> None: ...
+    @property
+    def cluster_m(self) -> int | None: ...
+    @cluster_m.setter
+    def cluster_m(self, arg: int | None, /) -> None: ...
+    @property
+    def cluster_n(self) -> int | None: ...
+    @cluster_n.setter
+    def cluster_n(self, arg: int | None, /) -> None: ...
+    @property
+    def consumers(self) -> int | None: ...
+    @consumers.setter
+    def consumers(self, arg: int | None, /) -> None: ...
+    @property
+    def consumers_n(self) -> int | None: ...
+    @consumers_n.setter
+    def consumers_n(self, arg: int | None, /) -> None: ...
+    @property
+    def group(self) -> int | None: ...
+    @group.setter
+    def group(self, arg: int | None, /) -> None: ...
+    @property
+    def num_sms(self) -> int | None: ...
+    @num_sms.setter
+    def num_sms(self, arg: int | None, /) -> None: ...
+    @property
+    def raster_along_n(self) -> bool | None: ...
+    @raster_along_n.setter
+    def raster_along_n(self, arg: bool | None, /) -> None: ...
+    @property
+    def ordered(self) -> bool | None: ...
+    @ordered.setter
+    def ordered(self, arg: bool | None, /) -> None: ...
+
+def gemm(
+    a: object,
+    b: object,
+    out: object,
+    c: object,
+    bias: object,
+    activation: object,
+    alpha: float,
+    out_dtype: object,
+    out_scale: object,
+    layout: object,
+    granularity: object,
+    policy: object,
+    stream: object,
+    accumulate_in_f64: bool = False,
+) -> Any:
+    """See deepgemm.gemm, which gives the arguments their defaults."""
+
+class View:
+    """An array read as another dtype of the same element size."""
+
+    def __init__(self, array: object, dtype: object) -> None: ...
+    @property
+    def array(self) -> Any:
+        """The array given."""
+
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    def __repr__(self) -> str: ...
+
+def inspect(array: object) -> dict[str, Any]:
+    """
+    How an array is read: pointer, dtype, device, shape, strides (elements), read_only.
+    """
+
+def import_five(a: object, b: object, c: object, d: object, e: object) -> None:
+    """Imports five arrays and drops them: what `deepgemm bench` times."""
+
+class DeviceArray:
+    """
+    Memory on CUDA device `device` (host memory if it is -1), for use without a framework.
+
+    It speaks DLPack, so torch, cupy and jax can adopt it. Operations on DeviceArrays run on
+    the default stream unless given another; to_numpy() waits for the default stream.
+    """
+
+    def __init__(self, shape: Sequence[int], dtype: object, device: int = 0) -> None: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """In elements."""
+
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def device(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def data_ptr(self) -> int: ...
+    @staticmethod
+    def from_numpy(array: object, dtype: object | None = None, device: int = 0) -> DeviceArray:
+        """
+        Copies a C-contiguous array; `dtype` re-reads elements of the same size.
+        """
+
+    def to_numpy(self) -> Any:
+        """Copies to a NumPy array (ml_dtypes for bfloat16 and float8)."""
+
+    def fill(self, byte: int) -> None:
+        """Sets every byte."""
+
+    def strided(self, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> DeviceArray:
+        """Another shape over the same memory; strides and offset in elements."""
+
+    def synchronize(self) -> None:
+        """Waits for all work of the device."""
+
+    def __repr__(self) -> str: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __dlpack__(
+        self,
+        *,
+        stream: object | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: object | None = None,
+        copy: bool | None = None,
+    ) -> object: ...
+
+def quantize(
+    x: object,
+    granularity: object,
+    dtype: object,
+    power_of_two: bool,
+    amax_floor: float,
+    stream: object,
+) -> tuple[Any, Any, tuple[int | None, int | None]]:
+    """(values, sf, granularity); see deepgemm.quantize."""
+
+def dequantize(
+    q: object, out: object, out_dtype: object, granularity: object, stream: object
+) -> Any:
+    """See deepgemm.dequantize."""
+
+def runtime_info() -> dict[str, Any]:
+    """
+    Looks at driver, devices, NVRTC and cache; creates no context, never raises.
+    """
+
+def device_count() -> int:
+    """Usable CUDA devices; 0 without a driver. Creates no context."""
+
+def synchronize(device: int = 0) -> None:
+    """Waits for all work of the device."""
+
+def report_gemm(
+    a: object,
+    b: object,
+    out: object,
+    c: object,
+    bias: object,
+    activation: object,
+    alpha: float,
+    out_dtype: object,
+    out_scale: object,
+    layout: object,
+    granularity: object,
+    policy: object,
+    device: int,
+    compile: bool,
+) -> dict[str, Any]:
+    """
+    How gemm would compute this; with `compile` the kernel is prepared too.
+    """
+
+def report_shape(
+    m: int,
+    n: int,
+    k: int,
+    a_dtype: object,
+    b_dtype: object,
+    out_dtype: object,
+    a_granularity: object,
+    b_granularity: object,
+    layout: object,
+    activation: object,
+    c: bool,
+    bias: bool,
+    policy: object,
+    device: int,
+    compile: bool,
+) -> dict[str, Any]:
+    """
+    The same for aligned arrays of these shapes; a granularity of None means no sf.
+    """
+
+def selectable_kernels() -> list[dict[str, Any]]:
+    """Every config that the heuristics can select."""
+
+def compile_selectable(index: int) -> dict[str, Any]:
+    """Compiles one of them with ptxas -v, touching no cache."""
+
+def cache_info() -> dict[str, Any]:
+    """
+    Directory, its entries and bytes, and this process's hits and compiles.
+    """
+
+def clear_cache() -> int:
+    """Removes this library's entries; returns how many."""
+
+def list_cache(verify: bool = False) -> list[dict[str, Any]]:
+    """The entries of the directory; `verify` recomputes their checksums."""
+
+def set_strict(strict: bool) -> None:
+    """From now on, a compile is an Error."""
+
+def strict() -> bool:
+    """Whether strict mode is on."""
+
+def set_nvrtc_search_path(directories: Sequence[str]) -> None:
+    """Directories that may hold libnvrtc."""

@@ -1,0 +1,64 @@
+#include "plan/tma_matrices.hpp"
+
+#include "core/math.hpp"
+
+namespace deepgemm::plan {
+namespace {
+
+using device::GemmConfig;
+
+TensorView matrix(const TensorView& like, std::int64_t rows, std::int64_t columns,
+                  std::int64_t row_stride) {
+  TensorView view = like;
+  view.rank = 2;
+  view.shape = {rows, columns};
+  view.strides = {row_stride, 1};
+  return view;
+}
+
+}  // namespace
+
+TmaMatrix a_matrix(const RowsByK& a, const GemmConfig& c) {
+  return {matrix(*a.values, a.rows, a.k, a.row_stride),
+          {c.tile_m / c.cluster_n, device::block_k},
+          tma::Swizzle::b128,
+          "a"};
+}
+TmaMatrix b_matrix(const RowsByK& b, const GemmConfig& c) {
+  return {matrix(*b.values, b.rows, b.k, b.row_stride),
+          {c.tile_n / c.cluster_m, device::block_k},
+          tma::Swizzle::b128,
+          "b"};
+}
+TmaMatrix sfa_matrix(const RowsByK& a, const GemmConfig& c) {
+  const std::int64_t blocks = ceil_div(a.k, device::block_k);
+  return {matrix(*a.sf, blocks, a.rows, a.sf_k_stride), {1, c.tile_m}, tma::Swizzle::none, "a.sf"};
+}
+TmaMatrix out_matrix(const TensorView& out, const GemmConfig& c) {
+  const std::int64_t row_stride = out.shape[0] == 1 ? 0 : out.strides[0];
+  const int span = c.chunk_span();
+  return {matrix(out, out.shape[0], out.shape[1], row_stride),
+          {device::unit_rows, c.chunk_columns()},
+          span == 128  ? tma::Swizzle::b128
+          : span == 64 ? tma::Swizzle::b64
+                       : tma::Swizzle::b32,
+          "out"};
+}
+
+std::string broken_rule(const TmaMatrix& m) { return tma::broken_rule(m.view, m.tile, m.swizzle); }
+
+TmaMatrix decode_matrix(const RowsByK& operand, int box_rows, int box_blocks, const char* name) {
+  TensorView view = *operand.values;
+  view.rank = 3;
+  view.shape = {operand.k / device::block_k, operand.rows, device::block_k};
+  view.strides = {device::block_k, operand.row_stride, 1};
+  return {view, {box_blocks, box_rows, device::block_k}, tma::Swizzle::b128, name};
+}
+
+device::TensorMap tensor_map(const TmaMatrix& m) {
+  const tma::Descriptor descriptor =
+      tma::make_descriptor(m.view, m.tile, m.swizzle, tma::L2Promotion::b256, m.name);
+  return __builtin_bit_cast(device::TensorMap, descriptor);
+}
+
+}  // namespace deepgemm::plan

@@ -1,0 +1,33 @@
+// What TMA moves for each kernel: view, box and swizzle of every operand, in one place for the
+// legality check and for the descriptor.
+#pragma once
+
+#include <string>
+
+#include "deepgemm/tma.hpp"
+#include "device/common/decode_config.cuh"
+#include "device/common/gemm_config.cuh"
+#include "device/common/gemm_params.cuh"
+#include "plan/operands.hpp"
+
+namespace deepgemm::plan {
+
+struct TmaMatrix {
+  TensorView view;  // contiguous dimension last
+  tma::Tile tile;
+  tma::Swizzle swizzle;
+  const char* name;  // of the operand, in errors
+};
+
+TmaMatrix a_matrix(const RowsByK& a, const device::GemmConfig& config);
+TmaMatrix b_matrix(const RowsByK& b, const device::GemmConfig& config);
+// Factors of A as [k blocks, rows].
+TmaMatrix sfa_matrix(const RowsByK& a, const device::GemmConfig& config);
+TmaMatrix out_matrix(const TensorView& out, const device::GemmConfig& config);
+// An operand of the decode kernel as [k blocks, rows, 128]; K must be a multiple of 128.
+TmaMatrix decode_matrix(const RowsByK& operand, int box_rows, int box_blocks, const char* name);
+
+std::string broken_rule(const TmaMatrix& matrix);
+device::TensorMap tensor_map(const TmaMatrix& matrix);
+
+}  // namespace deepgemm::plan

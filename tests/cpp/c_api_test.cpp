@@ -1,0 +1,129 @@
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include "deepgemm/deepgemm.h"
+#include "test_tensors.hpp"
+
+using test::contains;
+
+namespace {
+
+deepgemm_tensor matrix(void* data, int32_t dtype, int64_t rows, int64_t columns) {
+  deepgemm_tensor tensor{};
+  tensor.data = data;
+  tensor.dtype = dtype;
+  tensor.rank = 2;
+  tensor.shape[0] = rows, tensor.shape[1] = columns;
+  tensor.strides[0] = columns, tensor.strides[1] = 1;
+  return tensor;
+}
+
+// a = [[1, 2], [3, 4]], b = the identity.
+struct Call {
+  float a_data[4] = {1, 2, 3, 4}, b_data[4] = {1, 0, 0, 1}, out_data[4] = {};
+  deepgemm_tensor a = matrix(a_data, DEEPGEMM_FLOAT32, 2, 2);
+  deepgemm_tensor b = matrix(b_data, DEEPGEMM_FLOAT32, 2, 2);
+  deepgemm_tensor out = matrix(out_data, DEEPGEMM_FLOAT32, 2, 2);
+  deepgemm_gemm_args args{};
+  Call() {
+    args.struct_bytes = sizeof(args);
+    args.a = &a, args.b = &b, args.out = &out;
+    args.alpha = 2;
+  }
+  deepgemm_status run() const { return deepgemm_gemm(&args, nullptr); }
+};
+
+std::string last_error() { return deepgemm_last_error(); }
+
+}  // namespace
+
+TEST_CASE("version and devices") {
+  CHECK(std::strlen(deepgemm_version()) >= 5);
+  CHECK(deepgemm_device_count() >= 0);
+}
+
+TEST_CASE("gemm") {
+  Call call;
+  CHECK(call.run() == DEEPGEMM_SUCCESS);
+  CHECK(last_error().empty());
+  CHECK(call.out_data[0] == 2);
+  CHECK(call.out_data[3] == 8);
+  float bias_data[2] = {-100, 1};
+  deepgemm_tensor bias = matrix(bias_data, DEEPGEMM_FLOAT32, 2, 1);
+  bias.rank = 1;
+  bias.strides[0] = 1;
+  call.args.bias = &bias;
+  call.args.c = &call.out;
+  call.args.activation = DEEPGEMM_ACTIVATION_RELU;
+  CHECK(call.run() == DEEPGEMM_SUCCESS);
+  CHECK(call.out_data[0] == 2);
+  CHECK(call.out_data[3] == 17);
+}
+
+TEST_CASE("failures are statuses with words") {
+  Call call;
+  SUBCASE("shape") {
+    call.b.shape[1] = 1;
+    CHECK(call.run() == DEEPGEMM_INVALID_VALUE);
+    CHECK(contains(last_error(), "b: found shape [2, 1]"));
+    call.b.shape[1] = 2;
+    CHECK(call.run() == DEEPGEMM_SUCCESS);
+    CHECK(last_error().empty());
+  }
+  SUBCASE("dtype") {
+    call.a.dtype = DEEPGEMM_FLOAT64;
+    CHECK(call.run() == DEEPGEMM_INVALID_TYPE);
+    call.a.dtype = 99;
+    CHECK(call.run() == DEEPGEMM_INVALID_TYPE);
+    CHECK(contains(last_error(), "a: found dtype 99"));
+  }
+  SUBCASE("NULL") {
+    CHECK(deepgemm_gemm(nullptr, nullptr) == DEEPGEMM_INVALID_VALUE);
+    call.args.out = nullptr;
+    CHECK(call.run() == DEEPGEMM_INVALID_VALUE);
+    CHECK(contains(last_error(), "out: found NULL"));
+  }
+  SUBCASE("fields") {
+    call.args.struct_bytes = 8;
+    CHECK(call.run() == DEEPGEMM_INVALID_VALUE);
+    CHECK(contains(last_error(), "struct_bytes"));
+    call.args.struct_bytes = sizeof(call.args);
+    call.args.layout = 4;
+    CHECK(call.run() == DEEPGEMM_INVALID_VALUE);
+    CHECK(contains(last_error(), "layout: found 4"));
+    call.args.layout = 0;
+    call.out.rank = 5;
+    CHECK(call.run() == DEEPGEMM_INVALID_VALUE);
+    CHECK(contains(last_error(), "out: found rank 5"));
+  }
+}
+
+TEST_CASE("the last error is the thread's own") {
+  Call call;
+  call.a.dtype = -1;
+  CHECK(call.run() == DEEPGEMM_INVALID_TYPE);
+  std::thread([] { CHECK(last_error().empty()); }).join();
+  CHECK_FALSE(last_error().empty());
+}
+
+TEST_CASE("quantize and back") {
+  float x_data[4] = {1, -2, 0.5F, 448}, sf_data[2] = {}, back_data[4] = {};
+  unsigned char codes[4] = {};
+  deepgemm_tensor x = matrix(x_data, DEEPGEMM_FLOAT32, 2, 2);
+  deepgemm_tensor values = matrix(codes, DEEPGEMM_FLOAT8_E4M3FN, 2, 2);
+  deepgemm_tensor sf = matrix(sf_data, DEEPGEMM_FLOAT32, 2, 1);
+  deepgemm_tensor back = matrix(back_data, DEEPGEMM_FLOAT32, 2, 2);
+  deepgemm_quantize_options options{sizeof(options), {1, 0}, 1, 1e-4F};
+  CHECK(deepgemm_quantize(&x, &values, &sf, &options, nullptr) == DEEPGEMM_SUCCESS);
+  CHECK(sf_data[1] == 1);
+  CHECK(deepgemm_dequantize(&values, &sf, &options.granularity, &back, nullptr) ==
+        DEEPGEMM_SUCCESS);
+  for (int i = 0; i < 4; ++i) CHECK(back_data[i] == x_data[i]);
+  CHECK(deepgemm_dequantize(&values, &sf, nullptr, &x, nullptr) == DEEPGEMM_SUCCESS);
+  sf.shape[0] = 1;
+  CHECK(deepgemm_quantize(&x, &values, &sf, &options, nullptr) == DEEPGEMM_INVALID_VALUE);
+  CHECK(contains(last_error(), "sf: found shape [1, 1]"));
+}

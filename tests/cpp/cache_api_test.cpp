@@ -1,0 +1,52 @@
+#include "deepgemm/cache.hpp"
+
+#include <doctest/doctest.h>
+
+#include "jit/disk_cache.hpp"
+#include "jit_fixture.hpp"
+
+using namespace deepgemm;
+
+namespace {
+
+void write_one(const std::string& config) {
+  jit::write_entry({"deepgemm_test_kernel", jit::family_key(testing::test_kernel(config)), {13, 0}},
+                   "ELF, not really");
+}
+
+}  // namespace
+
+TEST_CASE("the cache is counted, listed and cleared") {
+  testing::CacheDirectory directory;
+  write_one("a");
+  write_one("b");
+  const CacheInfo info = cache_info();
+  CHECK(info.directory == directory.path);
+  CHECK(info.problem.empty());
+  CHECK(info.entries == 2);
+  CHECK(info.bytes > 0);
+  const std::vector<CacheEntry> entries = list_cache(true);
+  REQUIRE(entries.size() == 2);
+  for (const CacheEntry& entry : entries) {
+    CHECK(entry.valid);
+    CHECK(entry.problem.empty());
+    CHECK(entry.kernel.find("deepgemm_test_kernel") != std::string::npos);
+    CHECK(entry.bytes > 0);
+  }
+  CHECK(clear_cache() == 2);
+  CHECK(cache_info().entries == 0);
+  CHECK(list_cache(false).empty());
+}
+
+TEST_CASE("strict mode is switched on and off") {
+  CHECK_FALSE(strict());
+  set_strict(true);
+  CHECK(strict());
+  set_strict(false);
+  CHECK_FALSE(strict());
+}
+
+TEST_CASE("a search path that does not exist is no error") {
+  set_nvrtc_search_path({"/nonexistent"});
+  set_nvrtc_search_path({});
+}

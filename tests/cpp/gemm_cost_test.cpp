@@ -1,0 +1,116 @@
+// The choice of configs: legal, bounded, monotone where it must be, and open to a policy.
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <set>
+#include <string>
+
+#include "heuristics/gemm_heuristics.hpp"
+
+using namespace deepgemm;
+using namespace deepgemm::heuristics;
+
+namespace {
+
+std::string bytes(const device::GemmConfig& config) {
+  return {reinterpret_cast<const char*>(&config), sizeof(config)};
+}
+
+GemmRequest request(std::int64_t m, std::int64_t n, std::int64_t k) {
+  GemmRequest r;
+  r.m = m;
+  r.n = n;
+  r.k = k;
+  return r;
+}
+
+}  // namespace
+
+TEST_CASE("every selectable config is legal and unlike the others") {
+  std::set<std::string> seen;
+  for (const device::GemmConfig& config : selectable_configs()) {
+    CAPTURE(describe(config));
+    CHECK(device::broken_rule(config) == nullptr);
+    CHECK(device::shared_map(config).total <= device::max_shared_bytes);
+    CHECK(seen.insert(bytes(config)).second);
+  }
+  CHECK(seen.size() >= 20);
+  CHECK(seen.size() <= 200);
+}
+
+TEST_CASE("no M meets a config outside the selectable set") {
+  std::set<std::string> selectable;
+  for (const device::GemmConfig& config : selectable_configs()) selectable.insert(bytes(config));
+  for (bool sfa_by_tma : {true, false}) {
+    for (bool general : {true, false}) {
+      for (std::int64_t m = 1; m <= 16384; m += m < 300 ? 1 : 61) {
+        GemmRequest r = request(m, 2112, 7168);
+        r.sfa_by_tma = sfa_by_tma;
+        r.general_epilogue = general;
+        REQUIRE(selectable.count(bytes(choose(r).config)) == 1);
+      }
+    }
+  }
+}
+
+TEST_CASE("the grid covers the tiles and whole clusters, within the SMs") {
+  for (int num_sms : {1, 2, 7, 66, 131, 132}) {
+    for (std::int64_t m : {1, 64, 129, 4096}) {
+      GemmRequest r = request(m, 7168, 2048);
+      r.num_sms = num_sms;
+      const GemmChoice choice = choose(r);
+      CAPTURE(num_sms);
+      CAPTURE(m);
+      const int cluster = choice.config.cluster();
+      CHECK(choice.grid >= 1);
+      CHECK(choice.grid % cluster == 0);
+      CHECK(choice.grid <= std::max(num_sms, cluster));
+      CHECK(choice.waves * choice.grid >= choice.tiles);
+      CHECK(choice.tiles * choice.config.tile_m * choice.config.tile_n >= m * 7168);
+    }
+  }
+}
+
+TEST_CASE("candidates come cheapest first") {
+  const auto choices = candidates(request(4096, 7168, 16384));
+  REQUIRE(choices.size() > 3);
+  for (std::size_t i = 1; i < choices.size(); ++i) {
+    CHECK(choices[i - 1].predicted_us <= choices[i].predicted_us);
+  }
+}
+
+TEST_CASE("a policy picks a candidate by any of its fields") {
+  Policy policy;
+  policy.tile_m = 192;
+  policy.tile_n = 96;
+  const GemmChoice choice = choose(request(4096, 576, 7168), &policy);
+  CHECK(choice.config.tile_m == 192);
+  CHECK(choice.config.tile_n == 96);
+  CHECK(choice.config.consumers == 3);
+}
+
+TEST_CASE("an illegal policy is refused with the rule it breaks") {
+  Policy policy;
+  policy.tile_m = 100;
+  CHECK_THROWS_WITH_AS(choose(request(128, 128, 128), &policy), doctest::Contains("multiple of 64"),
+                       ValueError);
+  Policy stages;
+  stages.stages = 50;
+  CHECK_THROWS_WITH_AS(choose(request(128, 128, 128), &stages), doctest::Contains("shared memory"),
+                       ValueError);
+}
+
+TEST_CASE("the rules of a config name what they forbid") {
+  device::GemmConfig config;
+  CHECK(device::broken_rule(config) == nullptr);
+  config.tile_n = 176;  // at column 96 or 112 of a scale block it touches three of them
+  CHECK(std::string(device::broken_rule(config)).find("two scale blocks") != std::string::npos);
+  config = {};
+  config.cluster_m = 2;
+  config.cluster_n = 2;
+  CHECK(std::string(device::broken_rule(config)).find("cluster") != std::string::npos);
+  config = {};
+  config.tile_m = 256;
+  config.tile_n = 192;
+  CHECK(std::string(device::broken_rule(config)).find("register") != std::string::npos);
+}

@@ -1,0 +1,193 @@
+"""The command line, as a user calls it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import deepgemm
+from deepgemm.cli import main as cli
+from deepgemm.cli.problems import parse_granularity, parse_shape
+
+HAS_NVRTC = bool(deepgemm.info()["nvrtc_path"])
+needs_nvrtc = pytest.mark.skipif(not HAS_NVRTC, reason="NVRTC is not installed")
+
+
+def run(capsys, *arguments):
+    code = cli.main([str(argument) for argument in arguments])
+    return code, capsys.readouterr()
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("DEEPGEMM_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def test_help_and_version():
+    done = subprocess.run(
+        [sys.executable, "-m", "deepgemm", "--help"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0
+    for command in ("info", "demo", "gemm", "warmup", "bench", "explain", "cache"):
+        assert command in done.stdout
+    done = subprocess.run(
+        [sys.executable, "-m", "deepgemm", "--version"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == f"deepgemm {deepgemm.__version__}\n"
+
+
+def test_a_command_imports_no_other():
+    code = (
+        "import sys\n"
+        "from deepgemm.cli.main import build_parser\n"
+        "build_parser('info').format_help()\n"
+        "heavy = ('numpy', 'torch', 'jax', 'deepgemm._ext', 'deepgemm.cli.demo')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_no_command(capsys):
+    code, shown = run(capsys)
+    assert code == 2
+    assert "usage: deepgemm" in shown.out
+
+
+def test_info(capsys, cache):
+    code, shown = run(capsys, "info")
+    usable = deepgemm.info()["usable"]
+    assert code == (0 if usable else 1)
+    assert "deepgemm   " in shown.out
+    if not usable:
+        assert "missing    " in shown.out
+    code, shown = run(capsys, "info", "--json")
+    found = json.loads(shown.out)
+    assert found["usable"] == usable
+    assert bool(found["problems"]) == (not usable)
+
+
+@pytest.mark.parametrize("layout", ["nt", "nn", "tn", "tt"])
+def test_gemm(capsys, tmp_path, rng, layout):
+    a = rng.integers(-2, 3, (5, 128)).astype(np.float32)
+    b = rng.integers(-2, 3, (7, 128)).astype(np.float32)
+    a[:, 0] = b[:, 0] = 448  # the factors become 1, and all values exact
+    np.save(tmp_path / "a.npy", a.T if layout[0] == "t" else a)
+    np.save(tmp_path / "b.npy", b.T if layout[1] == "n" else b)
+    paths = [tmp_path / name for name in ("a.npy", "b.npy", "-o", "d.npy")]
+    code, shown = run(
+        capsys, "gemm", *paths[:2], "-o", paths[3], "--layout", layout, "--device", -1
+    )
+    assert code == 0
+    assert "[5, 128] x [128, 7] on cpu" in shown.out
+    assert np.array_equal(np.load(paths[3]), a @ b.T)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e5m2"])
+def test_gemm_dtypes(capsys, tmp_path, rng, dtype):
+    a, b = (rng.standard_normal((6, 64)).astype(np.float32) for _ in "ab")
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "b.npy", b)
+    code, shown = run(
+        capsys, "gemm", tmp_path / "a.npy", tmp_path / "b.npy", "-o", tmp_path / "d.npy",
+        "--dtype", dtype, "--device", -1, "--json",
+    )  # fmt: skip
+    assert code == 0
+    assert json.loads(shown.out)["m"] == 6
+    np.testing.assert_allclose(np.load(tmp_path / "d.npy"), a @ b.T, atol=4)
+
+
+def test_gemm_errors(capsys, tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros((2, 2), np.int32))
+    code, shown = run(capsys, "gemm", tmp_path / "a.npy", tmp_path / "a.npy", "-o", tmp_path / "d")
+    assert code == 1
+    assert "found int32, need float32" in shown.err
+    code, shown = run(capsys, "gemm", tmp_path / "no.npy", tmp_path / "a.npy", "-o", tmp_path / "d")
+    assert code == 1
+    assert "no.npy" in shown.err
+
+
+def test_explain(capsys):
+    code, shown = run(capsys, "explain", 4096, 4096, 4096)
+    assert code == 0
+    assert "deepgemm_fp8_gemm" in shown.out
+    code, shown = run(
+        capsys, "explain", 64, 128, 256, "--a-dtype", "bfloat16", "--b-dtype", "bfloat16", "--json"
+    )
+    report = json.loads(shown.out)
+    assert report["problem"]["m"] == 64
+    assert report["origin"] == ""
+    code, shown = run(capsys, "explain", 64, 128, 256, "--out-dtype", "int32")
+    assert code == 1
+    assert "deepgemm explain: out: found int32" in shown.err
+
+
+def test_explain_in_python():
+    report = deepgemm.explain("gemm", 4096, 4096, 4096)
+    assert report.kernel in str(report)
+    with pytest.raises(ValueError, match="op: found 'conv'"):
+        deepgemm.explain("conv", 1, 2, 3)
+
+
+@needs_nvrtc
+def test_warmup_and_cache(capsys, cache, tmp_path):
+    (tmp_path / "list").write_text("# shapes\n64,128,256\n64x128x256  # again\n")
+    code, shown = run(capsys, "warmup", "4096,4096,4096", "--file", tmp_path / "list")
+    assert code == 0, shown.err
+    assert shown.out.startswith("3 problems use")
+    assert "] 3/3 64x128x256" in shown.err
+    code, shown = run(capsys, "warmup", "64,128,256", "--json")
+    assert json.loads(shown.out)[0]["origin"] in ("memory", "disk")
+    code, shown = run(capsys, "cache", "list", "--json")
+    entries = json.loads(shown.out)["list"]
+    assert entries
+    code, shown = run(capsys, "cache", "verify")
+    assert code == 0
+    assert f"{len(entries)} kernels" in shown.out
+    entry = tmp_path / "cache" / entries[0]["file"]
+    entry.write_bytes(entry.read_bytes()[:-5] + b"wrong")
+    code, shown = run(capsys, "cache", "verify")
+    assert code == 1
+    assert "damaged" in shown.out
+    code, shown = run(capsys, "cache", "clear")
+    assert f"removed {len(entries)}" in shown.out
+    code, shown = run(capsys, "cache")
+    assert "0 kernels" in shown.out
+
+
+@needs_nvrtc
+def test_strict_jit_forbids_a_compile(cache):
+    with deepgemm.options(strict_jit=True), pytest.raises(deepgemm.Error, match="strict"):
+        deepgemm.warmup([(512, 4096, 4096)])
+
+
+def test_warmup_needs_problems(capsys):
+    code, shown = run(capsys, "warmup")
+    assert code == 1
+    assert "problems: found none" in shown.err
+
+
+def test_words():
+    assert parse_shape("1,2,3") == parse_shape("1x2x3") == (1, 2, 3)
+    assert parse_granularity("1x128/128x128") == ((1, 128), (128, 128))
+    assert parse_granularity("1x0") == ((1, 0), (1, 0))
+    assert parse_granularity("none") is None
+    for text in ("1,2", "a,b,c"):
+        with pytest.raises(ValueError, match="need M,N,K"):
+            parse_shape(text)
+    with pytest.raises(ValueError, match="--granularity"):
+        parse_granularity("1x2/3")

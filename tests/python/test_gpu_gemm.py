@@ -1,0 +1,345 @@
+"""gemm and quantize on a GPU against exact answers, each body in a child process with a time limit.
+
+A body takes the device: a CUDA ordinal, or -1 for host memory, where the CPU reference runs the
+very same lines: that is how the bodies themselves are tested. By hand, on one GPU:
+
+    python tests/python/test_gpu_gemm.py exact_shapes 0
+"""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import deepgemm
+import oracle
+
+M = (0, 1, 3, 17, 64, 127, 129, 300)
+N = (1, 8, 24, 33, 136, 576)
+K = (0, 16, 48, 128, 144, 640, 1024, 1152)
+SENTINEL = 0xA5
+CHILD_SECONDS = 280
+
+
+@dataclass
+class Place:
+    """Where arrays live."""
+
+    device: int
+
+    def put(self, x: np.ndarray) -> Any:
+        return deepgemm.DeviceArray.from_numpy(np.ascontiguousarray(x), device=self.device)
+
+    def put_strided(self, x: np.ndarray, pitch: int, offset: int = 0) -> Any:
+        """Rows `pitch` elements apart, the first `offset` elements in; NaN bytes in between."""
+        rows, columns = x.shape
+        flat = np.full(offset + rows * pitch + 64, 0xFF, np.uint8).repeat(x.itemsize)
+        flat = flat.view(x.dtype)
+        body = flat[offset : offset + rows * pitch].reshape(rows, pitch)
+        body[:, :columns] = x
+        return self.put(flat).strided(x.shape, (pitch, 1), offset)
+
+    def put_fast_scales(self, sf: np.ndarray) -> Any:
+        """M-contiguous, rows padded to 16 bytes, NaN in the padding."""
+        rows, blocks = sf.shape
+        padded = -(-rows // 4) * 4
+        base = np.full((blocks, padded), np.nan, np.float32)
+        base[:, :rows] = sf.T
+        return self.put(base).strided(sf.shape, (1, padded))
+
+    def guarded(self, m: int, n: int, dtype: str, pitch: int) -> tuple[Any, Any]:
+        """(base, out): out lies inside base, whose bytes are all SENTINEL."""
+        lead = 64
+        base = deepgemm.DeviceArray((lead + m * pitch + 64,), dtype, self.device)
+        base.fill(SENTINEL)
+        return base, base.strided((m, n), (pitch, 1), lead)
+
+    def read_guarded(self, base: Any, m: int, n: int, pitch: int) -> np.ndarray:
+        """The [m, n] result; fails if a byte around it has changed."""
+        if self.device >= 0:
+            base.synchronize()
+        flat = base.to_numpy()
+        rows = flat[64 : 64 + m * pitch].reshape(m, pitch)
+        result = rows[:, :n].copy()
+        rows[:, :n].view(f"u{flat.itemsize}")[...] = int.from_bytes(
+            bytes([SENTINEL] * flat.itemsize), "little"
+        )
+        assert (flat.view(np.uint8) == SENTINEL).all(), "bytes around out were written"
+        return result
+
+
+def operands(
+    place: Place,
+    a: oracle.Operand,
+    b: oracle.Operand,
+    fast_sfa: bool,
+    pitch_extra: int,
+    offset: int,
+) -> tuple[Any, Any]:
+    k = a.values.shape[1]
+    put_sfa = place.put_fast_scales if fast_sfa and a.sf.size else place.put
+    return (
+        (place.put_strided(a.values, k + pitch_extra, offset), put_sfa(a.sf)),
+        (place.put_strided(b.values, k + pitch_extra, offset), place.put(b.sf)),
+    )
+
+
+def check(
+    place: Place,
+    rng: np.random.Generator,
+    shape: tuple[int, int, int],
+    *,
+    granularity: Any = ((1, 128), (128, 128)),
+    out_dtype: str = "bfloat16",
+    fast_sfa: bool = True,
+    pitch_extra: int = 0,
+    offset: int = 0,
+    out_extra: int = 0,
+    **options: Any,
+) -> None:
+    """One exact product in guarded memory."""
+    m, n, k = shape
+    a = oracle.exact_operand(rng, m, k, granularity[0])
+    b = oracle.exact_operand(rng, n, k, granularity[1])
+    pitch = n + out_extra
+    base, out = place.guarded(m, n, out_dtype, pitch)
+    host = {name: options.pop(name) for name in ("c", "bias") if name in options}
+    deepgemm.gemm(
+        *operands(place, a, b, fast_sfa, pitch_extra, offset),
+        out,
+        granularity=granularity,
+        **{name: place.put(x) for name, x in host.items()},
+        **options,
+    )
+    found = place.read_guarded(base, m, n, pitch)
+    want = oracle.cast(oracle.product(a.real, b.real, **host, **options), out_dtype)
+    assert oracle.same_bits(found, want), (shape, out_dtype, fast_sfa, pitch_extra, offset)
+
+
+def exact_shapes(place: Place) -> None:
+    """Every M, N, K; dtype of out, layout of sfa and pitches vary from one to the next."""
+    rng = np.random.default_rng(1)
+    for i, shape in enumerate(itertools.product(M, N, K)):
+        check(
+            place,
+            rng,
+            shape,
+            out_dtype=("bfloat16", "float32")[i % 2],
+            fast_sfa=i % 3 != 0,
+            pitch_extra=(0, 16, 128)[i % 5 % 3],
+            out_extra=(0, 8, 24)[i % 7 % 3],
+        )
+
+
+def granularities(place: Place) -> None:
+    """Every pair of granularities that has a name."""
+    rng = np.random.default_rng(2)
+    rows = ((1, 128), (128, 128), (1, 0), (0, 0), (1, 32))
+    for pair in itertools.product(rows, rows):
+        for shape in ((65, 136, 640), (3, 24, 160)):
+            check(place, rng, shape, granularity=pair, fast_sfa=pair[0] == (1, 128))
+
+
+def unaligned(place: Place) -> None:
+    """Bases and pitches that TMA cannot take."""
+    rng = np.random.default_rng(3)
+    for offset, extra, out_extra in ((1, 0, 0), (8, 3, 1), (0, 5, 7), (16, 16, 3), (3, 13, 0)):
+        for shape in ((17, 33, 144), (129, 136, 640), (1, 1, 16), (64, 24, 130)):
+            for out_dtype in ("bfloat16", "float32"):
+                check(
+                    place,
+                    rng,
+                    shape,
+                    out_dtype=out_dtype,
+                    offset=offset,
+                    pitch_extra=extra,
+                    out_extra=out_extra,
+                )
+
+
+def epilogue(place: Place) -> None:
+    """Steps that stay exact: relu, bias, c, a power of two as alpha; and K = 0."""
+    rng = np.random.default_rng(4)
+    for m, n, k in ((64, 136, 640), (129, 33, 144), (3, 576, 1024), (17, 24, 0)):
+        whole = {
+            "bias": rng.integers(-9, 9, n).astype(np.float32),
+            "c": rng.integers(-9, 9, (m, n)).astype(np.float32),
+            "alpha": 0.5,
+            "activation": "relu",
+        }
+        for names in ((), ("bias",), ("c",), ("alpha",), ("activation",), tuple(whole)):
+            for out_dtype in ("bfloat16", "float32"):
+                check(
+                    place,
+                    rng,
+                    (m, n, k),
+                    out_dtype=out_dtype,
+                    **{name: whole[name] for name in names},
+                )
+
+
+def accumulate(place: Place) -> None:
+    """c is out: thirty steps added in place."""
+    rng = np.random.default_rng(5)
+    a = oracle.exact_operand(rng, 129, 256, (1, 128))
+    b = oracle.exact_operand(rng, 136, 256, (128, 128))
+    left, right = operands(place, a, b, True, 0, 0)
+    out = place.put(np.zeros((129, 136), np.float32))
+    for _ in range(30):
+        deepgemm.gemm(left, right, out, c=out)
+    want = 30 * oracle.product(a.real, b.real)
+    assert oracle.same_bits(out.to_numpy(), oracle.cast(want, "float32"))
+
+
+def repeat(place: Place) -> None:
+    """The same bits, every time."""
+    rng = np.random.default_rng(6)
+    times = 500 if place.device >= 0 else 3
+    for m, n, k in ((300, 576, 1152), (17, 136, 640), (129, 33, 1024)):
+        a = oracle.random_operand(rng, m, k, (1, 128))
+        b = oracle.random_operand(rng, n, k, (128, 128))
+        left, right = operands(place, a, b, True, 0, 0)
+        first = deepgemm.gemm(left, right).to_numpy()
+        out = deepgemm.DeviceArray((m, n), "bfloat16", place.device)
+        for _ in range(times):
+            out.fill(SENTINEL)
+            deepgemm.gemm(left, right, out)
+            assert oracle.same_bits(out.to_numpy(), first)
+
+
+def against_the_cpu(place: Place) -> None:
+    """Random values and factors, every activation, against the reference backend and float64."""
+    rng = np.random.default_rng(7)
+    host = Place(-1)
+    for activation, (m, n, k) in zip(
+        (None, "relu", "gelu", "gelu_tanh", "silu"),
+        ((300, 576, 1152), (64, 136, 640), (17, 33, 144), (129, 24, 1024), (1, 576, 1024)),
+        strict=True,
+    ):
+        a = oracle.random_operand(rng, m, k, (1, 128))
+        b = oracle.random_operand(rng, n, k, (128, 128))
+        bias = rng.standard_normal(n).astype(np.float32)
+        for out_dtype, limit in (("float32", 1e-6), ("bfloat16", 1e-5), ("float16", 1e-5)):
+            results = []
+            for where in (place, host):
+                out = deepgemm.gemm(
+                    *operands(where, a, b, True, 0, 0),
+                    bias=where.put(bias),
+                    alpha=1e-3,
+                    activation=activation,
+                    out_dtype=out_dtype,
+                )
+                results.append(out.to_numpy())
+            want = oracle.product(a.real, b.real, alpha=1e-3, bias=bias, activation=activation)
+            assert oracle.difference(results[0], want) < limit, (activation, out_dtype)
+            assert oracle.difference(results[0], results[1]) < limit
+
+
+def other_dtypes(place: Place) -> None:
+    """float8_e5m2 mixes, BF16 and FP16 operands, float8 out."""
+    rng = np.random.default_rng(8)
+    names = ("float8_e4m3fn", "float8_e5m2")
+    for x, y, out_dtype in itertools.product(names, names, ("bfloat16", "float32", names[0])):
+        a = oracle.exact_operand(rng, 65, 640, (1, 128), x)
+        b = oracle.exact_operand(rng, 136, 640, (128, 128), y)
+        out = deepgemm.gemm(*operands(place, a, b, True, 0, 0), out_dtype=out_dtype)
+        want = oracle.cast(oracle.product(a.real, b.real), out_dtype)
+        assert oracle.same_bits(out.to_numpy(), want), (x, y, out_dtype)
+    for name in ("bfloat16", "float16"):
+        a, b = (oracle.cast(rng.integers(-2, 3, (r, 144)).astype("f4"), name) for r in (33, 24))
+        out = deepgemm.gemm(place.put(a), place.put(b), out_dtype="float32")
+        assert oracle.same_bits(out.to_numpy(), oracle.cast(oracle.product(a, b), "float32"))
+
+
+def layouts(place: Place) -> None:
+    """a and b in either major."""
+    rng = np.random.default_rng(9)
+    a = oracle.exact_operand(rng, 64, 256, (1, 128))
+    b = oracle.exact_operand(rng, 136, 256, (128, 128))
+    for layout in ("nt", "nn", "tn", "tt"):
+        out = deepgemm.gemm(
+            (place.put(a.values.T if layout[0] == "t" else a.values), place.put(a.sf)),
+            (place.put(b.values.T if layout[1] == "n" else b.values), place.put(b.sf)),
+            layout=layout,
+        )
+        want = oracle.cast(oracle.product(a.real, b.real), "bfloat16")
+        assert oracle.same_bits(out.to_numpy(), want), layout
+
+
+def nan_and_zero(place: Place) -> None:
+    """A NaN stays in its row and column; a factor of 0 gives 0."""
+    rng = np.random.default_rng(10)
+    a = oracle.exact_operand(rng, 130, 640, (1, 128))
+    b = oracle.exact_operand(rng, 136, 640, (128, 128))
+    a.sf[5, 3], a.sf[77] = np.nan, 0
+    b.values[9, 600] = np.nan
+    out = deepgemm.gemm(*operands(place, a, b, True, 0, 0), out_dtype="float32").to_numpy()
+    nan = np.zeros(out.shape, bool)
+    nan[5] = nan[:, 9] = True
+    assert np.array_equal(np.isnan(out), nan)
+    assert (np.delete(out[77], 9) == 0).all()
+
+
+def quantizers(place: Place) -> None:
+    """Bit for bit what NumPy computes, and back."""
+    rng = np.random.default_rng(11)
+    for granularity, shape, power_of_two in itertools.product(
+        ((1, 128), (128, 128), (1, 32), (1, 0)), ((1, 128), (33, 300), (129, 577)), (False, True)
+    ):
+        x = rng.standard_normal(shape).astype(np.float32) * 10.0 ** rng.integers(
+            -3, 4, (shape[0], 1)
+        )
+        x = x.astype(np.float32)
+        q = deepgemm.quantize(place.put(x), granularity, power_of_two=power_of_two)
+        values, sf = oracle.quantize(x, granularity, power_of_two=power_of_two)
+        assert oracle.same_bits(q.values.to_numpy(), values), (granularity, shape)
+        real = values.astype(np.float64) * oracle.expand(sf, granularity, shape)
+        back = deepgemm.dequantize(q).to_numpy()
+        assert oracle.same_bits(back, real.astype(np.float32)), (granularity, shape)
+
+
+def strict_after_warmup(place: Place) -> None:
+    """A repeated call compiles nothing."""
+    rng = np.random.default_rng(12)
+    check(place, rng, (64, 136, 640))
+    with deepgemm.options(strict_jit=True):
+        check(place, rng, (64, 136, 640))
+
+
+def _bodies() -> Iterator[Callable[[Place], None]]:
+    yield from (exact_shapes, granularities, unaligned, epilogue, accumulate, repeat)
+    yield from (against_the_cpu, other_dtypes, layouts, nan_and_zero, quantizers)
+    yield strict_after_warmup
+
+
+BODIES = {body.__name__: body for body in _bodies()}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_on_the_cpu(name):
+    BODIES[name](Place(-1))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", BODIES)
+def test_on_the_gpu(name):
+    done = subprocess.run(
+        [sys.executable, __file__, name, "0"],
+        capture_output=True,
+        text=True,
+        timeout=CHILD_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+if __name__ == "__main__":
+    BODIES[sys.argv[1]](Place(int(sys.argv[2])))
+    print(f"{sys.argv[1]}: right")

@@ -1,0 +1,76 @@
+"""Options belong to a thread, and come back after a with block."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import deepgemm
+
+UNSET = {"num_sms": None, "pdl": None, "deterministic": None, "strict_jit": False}
+
+
+def test_with_block():
+    assert deepgemm.get_options() == UNSET
+    with deepgemm.options(num_sms=100, pdl=True):
+        assert deepgemm.get_options() == {**UNSET, "num_sms": 100, "pdl": True}
+        with deepgemm.options(pdl=False, deterministic=True):
+            inner = {"num_sms": 100, "pdl": False, "deterministic": True, "strict_jit": False}
+            assert deepgemm.get_options() == inner
+        assert deepgemm.get_options()["pdl"] is True
+    assert deepgemm.get_options() == UNSET
+
+
+def test_comes_back_after_an_error():
+    def fails() -> None:
+        with deepgemm.options(num_sms=3, strict_jit=True):
+            assert deepgemm.get_options()["strict_jit"] is True
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fails()
+    assert deepgemm.get_options() == UNSET
+
+
+def test_per_device():
+    with deepgemm.options(num_sms=64, device=1):
+        assert deepgemm.get_options(device=1)["num_sms"] == 64
+        assert deepgemm.get_options()["num_sms"] is None
+    assert deepgemm.get_options(device=1)["num_sms"] is None
+
+
+def test_per_thread():
+    seen = []
+    with deepgemm.options(num_sms=7):
+        other = threading.Thread(target=lambda: seen.append(deepgemm.get_options()["num_sms"]))
+        other.start()
+        other.join()
+        assert deepgemm.get_options()["num_sms"] == 7
+    assert seen == [None]
+
+
+def test_set_options():
+    deepgemm.set_options(num_sms=5)
+    assert deepgemm.get_options()["num_sms"] == 5
+    deepgemm.set_options(num_sms=0)
+    assert deepgemm.get_options()["num_sms"] == 0
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="num_sms: found -1"):
+        deepgemm.set_options(num_sms=-1)
+
+
+def test_threads_compute_at_once():
+    x = np.ones((64, 512), np.float32)
+    results = []
+    threads = [
+        threading.Thread(target=lambda: results.append(deepgemm.gemm(x, x)[0, 0])) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [512] * 8
