@@ -23,7 +23,8 @@ check_laws() { python -m pytest -q -p no:cacheprovider tests/python/test_laws.py
 check_tidy() {
   { [ -f build/cpp/compile_commands.json ] || configure_cpp; } || return
   git ls-files 'src/*.cpp' ':!src/bindings' |
-    xargs -r -P "$JOBS" -n 2 clang-tidy --quiet -p build/cpp
+    xargs -r -P "$JOBS" -n 2 clang-tidy --quiet -p build/cpp 2>&1 |
+    { grep -v 'Processing file' || true; }
 }
 
 use_venv

@@ -8,9 +8,15 @@
 
 namespace deepgemm {
 
-// Memory of a and b as in BLAS, row-major: nt = a is [M, K] and b is [N, K]; nn = b is [K, N];
-// tn = a is [K, M]; tt = both.
+// Memory of a and b as in BLAS, row-major; the first letter is a's, the second b's:
+// a is [M, K] for n and [K, M] for t; b is [K, N] for n and [N, K] for t.
 enum class Layout : std::uint8_t { nt, nn, tn, tt };
+constexpr bool a_is_k_by_m(Layout layout) noexcept {
+  return layout == Layout::tn || layout == Layout::tt;
+}
+constexpr bool b_is_k_by_n(Layout layout) noexcept {
+  return layout == Layout::nn || layout == Layout::tn;
+}
 // gelu is the exact erf form, gelu_tanh the tanh approximation.
 enum class Activation : std::uint8_t { none, relu, gelu, gelu_tanh, silu };
 

@@ -6,6 +6,7 @@ namespace deepgemm::heuristics {
 namespace {
 
 using device::ElementType;
+using device::Epilogue;
 using device::GemmConfig;
 
 struct Shape {
@@ -43,9 +44,10 @@ GemmConfig make_config(const Shape& s, const GemmRequest& request) {
   config.ordered = s.ordered;
   config.a_type = request.a_type;
   config.b_type = request.b_type;
-  config.out_type = request.general_epilogue ? ElementType::f32 : request.out_type;
-  config.sfa_by_tma = request.sfa_by_tma;
-  config.general_epilogue = request.general_epilogue;
+  config.out_type = request.epilogue == Epilogue::general ? ElementType::f32 : request.out_type;
+  config.scales_by_tma = request.scales_by_tma;
+  config.epilogue = request.epilogue;
+  config.column_scales = request.column_scales;
   // FP32 staging is larger: give up stages until it fits.
   while (config.stages > 2 && device::shared_map(config).total > device::max_shared_bytes) {
     --config.stages;
@@ -55,11 +57,7 @@ GemmConfig make_config(const Shape& s, const GemmRequest& request) {
 
 bool is_fast(const GemmRequest& request) {
   return request.a_type == ElementType::e4m3 && request.b_type == ElementType::e4m3 &&
-         request.sfa_by_tma && !request.general_epilogue;
-}
-
-void append(std::vector<GemmConfig>& configs, const GemmRequest& request) {
-  for (const GemmConfig& config : configs_for(request)) configs.push_back(config);
+         request.scales_by_tma && request.epilogue != Epilogue::general;
 }
 
 }  // namespace
@@ -78,27 +76,43 @@ std::vector<GemmConfig> configs_for(const GemmRequest& request) {
   return configs;
 }
 
-const std::vector<GemmConfig>& selectable_configs() {
-  static const std::vector<GemmConfig> configs = [] {
-    std::vector<GemmConfig> all;
-    constexpr ElementType inputs[] = {ElementType::e4m3, ElementType::e5m2};
-    constexpr ElementType outputs[] = {ElementType::bf16, ElementType::f16, ElementType::f32};
-    for (ElementType a : inputs) {
-      for (ElementType b : inputs) {
-        for (bool sfa_by_tma : {true, false}) {
-          GemmRequest request;
-          request.a_type = a;
-          request.b_type = b;
-          request.sfa_by_tma = sfa_by_tma;
-          for (ElementType out : outputs) {
-            request.out_type = out;
-            append(all, request);
-          }
-          request.general_epilogue = true;
-          append(all, request);
+namespace {
+
+// Every combination of what a problem can demand beside its extents.
+template <class Function>
+void for_each_demand(Function&& function) {
+  constexpr ElementType inputs[] = {ElementType::e4m3, ElementType::e5m2};
+  constexpr ElementType outputs[] = {ElementType::bf16, ElementType::f16, ElementType::f32};
+  GemmRequest request;
+  for (ElementType a : inputs) {
+    for (ElementType b : inputs) {
+      for (int flags = 0; flags < 4; ++flags) {
+        request.a_type = a;
+        request.b_type = b;
+        request.column_scales = (flags & 1) != 0;
+        request.scales_by_tma = (flags & 2) != 0;
+        request.epilogue = Epilogue::store;
+        for (ElementType out : outputs) {
+          request.out_type = out;
+          function(request);
+        }
+        for (Epilogue epilogue : {Epilogue::accumulate, Epilogue::general}) {
+          request.epilogue = epilogue;
+          function(request);
         }
       }
     }
+  }
+}
+
+}  // namespace
+
+const std::vector<GemmConfig>& selectable_configs() {
+  static const std::vector<GemmConfig> configs = [] {
+    std::vector<GemmConfig> all;
+    for_each_demand([&](const GemmRequest& request) {
+      for (const GemmConfig& config : configs_for(request)) all.push_back(config);
+    });
     return all;
   }();
   return configs;
@@ -114,8 +128,10 @@ std::string describe(const GemmConfig& c) {
                  c.cluster_n > 1 ? " sharing A" : " sharing B");
   }
   if (c.ordered) text += ", ordered";
-  if (!c.sfa_by_tma) text += ", strided sfa";
-  if (c.general_epilogue) text += ", general epilogue";
+  if (c.column_scales) text += ", factors per column";
+  if (!c.scales_by_tma) text += ", strided factors";
+  if (c.epilogue == Epilogue::accumulate) text += ", accumulates";
+  if (c.epilogue == Epilogue::general) text += ", general epilogue";
   return text;
 }
 

@@ -16,8 +16,9 @@ struct GemmRequest {
   device::ElementType a_type = device::ElementType::e4m3;
   device::ElementType b_type = device::ElementType::e4m3;
   device::ElementType out_type = device::ElementType::bf16;
-  bool sfa_by_tma = true;
-  bool general_epilogue = false;
+  bool scales_by_tma = true;
+  device::Epilogue epilogue = device::Epilogue::store;
+  bool column_scales = false;  // factors of B per column, else per 128 columns
   int num_sms = 132;
 };
 

@@ -15,9 +15,6 @@ namespace {
 
 using ops::Operand;
 
-bool a_is_transposed(Layout layout) { return layout == Layout::tn || layout == Layout::tt; }
-bool b_is_transposed(Layout layout) { return layout == Layout::nn || layout == Layout::tt; }
-
 std::string_view layout_name(Layout layout) {
   switch (layout) {
     case Layout::nt:
@@ -50,7 +47,7 @@ void check_scales(const Operand& sf, const Operand& reference) {
 void read_extents(const GemmArgs& args, GemmProblem& problem) {
   const TensorView& a = args.a.values;
   const TensorView& b = args.b.values;
-  bool a_t = a_is_transposed(args.layout), b_t = b_is_transposed(args.layout);
+  bool a_t = a_is_k_by_m(args.layout), b_t = b_is_k_by_n(args.layout);
   check_values({"a", a}, a_t ? "[K, M]" : "[M, K]");
   check_values({"b", b}, b_t ? "[K, N]" : "[N, K]");
   problem.m = a.shape[a_t ? 1 : 0];

@@ -20,8 +20,8 @@ std::string why_not_fp8(const GemmProblem& p, const RowsByK& a, const RowsByK& b
   if (!is_float8(p.a_dtype) || !is_float8(p.b_dtype)) return "a and b are not both float8";
   if (p.k == 0) return "K is 0";
   if (!a.scaled_by(1, device::block_k)) return "a has no float32 factors of granularity (1, 128)";
-  if (!b.scaled_by(device::scale_block_n, device::block_k))
-    return "b has no float32 factors of granularity (128, 128)";
+  if (!b.scaled_by(device::scale_block_n, device::block_k) && !b.scaled_by(1, device::block_k))
+    return "b has no float32 factors of granularity (128, 128) or (1, 128)";
   if (!contiguous(a.k_stride, a.k)) return "a is not K-major";
   if (!contiguous(b.k_stride, b.k)) return "b is not K-major";
   constexpr std::int64_t limit = std::numeric_limits<std::int32_t>::max() - 1024;
@@ -32,9 +32,29 @@ std::string why_not_fp8(const GemmProblem& p, const RowsByK& a, const RowsByK& b
   return {};
 }
 
+bool has_column_scales(const RowsByK& b) {
+  return !b.scaled_by(device::scale_block_n, device::block_k);
+}
+
+bool takes_factors_by_tma(const RowsByK& operand) {
+  return contiguous(operand.sf_row_stride, operand.rows) &&
+         broken_rule(factor_matrix(operand, device::block_k, "sf")).empty();
+}
+
+// What the sums need on their way to out.
+device::Epilogue epilogue_of(const GemmProblem& p, const GemmArgs& args) {
+  GemmConfig config;
+  if (!is_float8(p.out_dtype)) config.out_type = element_type(p.out_dtype);
+  if (!contiguous(args.out.strides[1], p.n) ||
+      !broken_rule(out_matrix(args.out, config)).empty()) {
+    return device::Epilogue::general;
+  }
+  if (!needs_epilogue(args)) return device::Epilogue::store;
+  return only_accumulates(args) ? device::Epilogue::accumulate : device::Epilogue::general;
+}
+
 heuristics::GemmRequest request_of(const GemmProblem& p, const GemmArgs& args, const RowsByK& a,
-                                   int num_sms) {
-  const GemmConfig any;
+                                   const RowsByK& b, int num_sms) {
   heuristics::GemmRequest request;
   request.m = p.m;
   request.n = p.n;
@@ -43,12 +63,10 @@ heuristics::GemmRequest request_of(const GemmProblem& p, const GemmArgs& args, c
   request.b_type = element_type(p.b_dtype);
   request.out_type = element_type(p.out_dtype);
   request.num_sms = num_sms;
-  request.sfa_by_tma =
-      contiguous(a.sf_row_stride, a.rows) && broken_rule(sfa_matrix(a, any)).empty();
-  GemmConfig out_config;
-  if (!is_float8(p.out_dtype)) out_config.out_type = request.out_type;
-  request.general_epilogue = needs_epilogue(args) || !contiguous(args.out.strides[1], p.n) ||
-                             !broken_rule(out_matrix(args.out, out_config)).empty();
+  request.column_scales = has_column_scales(b);
+  request.scales_by_tma =
+      takes_factors_by_tma(a) && (!request.column_scales || takes_factors_by_tma(b));
+  request.epilogue = epilogue_of(p, args);
   return request;
 }
 
@@ -58,12 +76,15 @@ device::GemmParams fp8_params(const GemmPlan& plan, const GemmProblem& p, const 
   device::GemmParams params{};
   params.a = tensor_map(a_matrix(a, c));
   params.b = tensor_map(b_matrix(b, c));
-  if (c.sfa_by_tma) params.sfa = tensor_map(sfa_matrix(a, c));
-  if (!c.general_epilogue) params.out = tensor_map(out_matrix(args.out, c));
+  if (c.scales_by_tma) {
+    params.sfa = tensor_map(factor_matrix(a, c.tile_m, "a.sf"));
+    if (c.column_scales) params.sfb = tensor_map(factor_matrix(b, c.tile_n, "b.sf"));
+  }
+  if (c.epilogue != device::Epilogue::general) params.out = tensor_map(out_matrix(args.out, c));
   params.sfa_data = static_cast<const float*>(a.sf->data);
   params.sfa_row = a.sf_row_stride;
   params.sfa_k = a.sf_k_stride;
-  params.sfb = static_cast<const float*>(b.sf->data);
+  params.sfb_data = static_cast<const float*>(b.sf->data);
   params.sfb_row = b.sf_row_stride;
   params.sfb_k = b.sf_k_stride;
   params.out_data = args.out.data;
@@ -120,6 +141,7 @@ std::string why_not_decode(const GemmProblem& p, const RowsByK& a, const RowsByK
   if (p.m > heuristics::max_decode_tokens)
     return join("M is above ", heuristics::max_decode_tokens);
   if (p.k % device::block_k != 0) return "K is not a multiple of 128";
+  if (has_column_scales(b)) return "b has factors per column";
   if (p.a_dtype != DType::float8_e4m3fn || p.b_dtype != DType::float8_e4m3fn)
     return "a and b are not both float8_e4m3fn";
   if (auto rule = broken_rule(decode_matrix(a, 8, 1, "a")); !rule.empty()) return join("a: ", rule);
@@ -217,7 +239,7 @@ GemmPlan make_gemm_plan(const GemmProblem& problem, const GemmArgs& args, const 
     if (!wanted.empty()) check_wanted(wanted, no_decode);
     if (no_decode.empty()) return decode_plan(request, policy);
   }
-  return fp8_plan(request_of(problem, args, a, num_sms), policy);
+  return fp8_plan(request_of(problem, args, a, b, num_sms), policy);
 }
 
 void run(const GemmPlan& plan, CUfunction function, const GemmProblem& problem,

@@ -62,13 +62,11 @@ bool RowsByK::scaled_by(std::int64_t rows_each, std::int64_t k_each) const {
 }
 
 RowsByK operand_a(const GemmArgs& args, const GemmProblem& problem) {
-  const bool transposed = args.layout == Layout::tn || args.layout == Layout::tt;
-  return resolve(args.a, transposed, problem.a_granularity);
+  return resolve(args.a, a_is_k_by_m(args.layout), problem.a_granularity);
 }
 
 RowsByK operand_b(const GemmArgs& args, const GemmProblem& problem) {
-  const bool transposed = args.layout == Layout::nn || args.layout == Layout::tt;
-  return resolve(args.b, transposed, problem.b_granularity);
+  return resolve(args.b, b_is_k_by_n(args.layout), problem.b_granularity);
 }
 
 RowsByK operand_of(const ScaledView& x, const Granularity& granularity) {
@@ -136,6 +134,12 @@ device::EpilogueParams epilogue_params(const GemmArgs& args) {
 bool needs_epilogue(const GemmArgs& args) {
   return args.bias || args.c || args.alpha != 1.0F || args.activation != Activation::none ||
          is_float8(args.out.dtype);
+}
+
+bool only_accumulates(const GemmArgs& args) {
+  return args.c && args.c->data == args.out.data && args.out.dtype == DType::float32 &&
+         args.c->dtype == DType::float32 && !args.bias && args.alpha == 1.0F &&
+         args.activation == Activation::none;
 }
 
 }  // namespace deepgemm::plan

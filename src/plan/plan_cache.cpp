@@ -20,12 +20,11 @@ struct PlanKey {
   std::int64_t extents[3];
   std::int64_t strides[10];
   std::int64_t granularity[4];
-  std::uint8_t residues[4];
+  std::uint8_t residues[5];
   std::uint8_t dtypes[5];
-  std::uint8_t flags[3];
+  std::uint8_t flags[6];
   std::int32_t num_sms;
   std::int32_t device;
-  std::uint32_t unused;
 
   friend bool operator==(const PlanKey& a, const PlanKey& b) noexcept {
     return std::memcmp(&a, &b, sizeof(PlanKey)) == 0;
@@ -64,10 +63,14 @@ PlanKey key_of(const GemmProblem& p, const GemmArgs& args, int device, int num_s
   key.residues[0] = residue(args.a.values);
   key.residues[1] = residue(args.b.values);
   key.residues[2] = residue(sfa);
-  key.residues[3] = residue(args.out);
+  key.residues[3] = residue(sfb);
+  key.residues[4] = residue(args.out);
   key.flags[0] = static_cast<std::uint8_t>(args.layout);
   key.flags[1] = needs_epilogue(args);
   key.flags[2] = static_cast<std::uint8_t>((p.a_scaled ? 1 : 0) | (p.b_scaled ? 2 : 0));
+  key.flags[3] = only_accumulates(args);
+  key.flags[4] = static_cast<std::uint8_t>(sfa.rank);
+  key.flags[5] = static_cast<std::uint8_t>(sfb.rank);
   key.num_sms = num_sms;
   key.device = device;
   return key;

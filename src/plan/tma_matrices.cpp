@@ -30,9 +30,12 @@ TmaMatrix b_matrix(const RowsByK& b, const GemmConfig& c) {
           tma::Swizzle::b128,
           "b"};
 }
-TmaMatrix sfa_matrix(const RowsByK& a, const GemmConfig& c) {
-  const std::int64_t blocks = ceil_div(a.k, device::block_k);
-  return {matrix(*a.sf, blocks, a.rows, a.sf_k_stride), {1, c.tile_m}, tma::Swizzle::none, "a.sf"};
+TmaMatrix factor_matrix(const RowsByK& operand, int box_rows, const char* name) {
+  const std::int64_t blocks = ceil_div(operand.k, device::block_k);
+  return {matrix(*operand.sf, blocks, operand.rows, operand.sf_k_stride),
+          {1, box_rows},
+          tma::Swizzle::none,
+          name};
 }
 TmaMatrix out_matrix(const TensorView& out, const GemmConfig& c) {
   const std::int64_t row_stride = out.shape[0] == 1 ? 0 : out.strides[0];

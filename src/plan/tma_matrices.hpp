@@ -21,8 +21,8 @@ struct TmaMatrix {
 
 TmaMatrix a_matrix(const RowsByK& a, const device::GemmConfig& config);
 TmaMatrix b_matrix(const RowsByK& b, const device::GemmConfig& config);
-// Factors of A as [k blocks, rows].
-TmaMatrix sfa_matrix(const RowsByK& a, const device::GemmConfig& config);
+// Factors of an operand's rows as [k blocks, rows].
+TmaMatrix factor_matrix(const RowsByK& operand, int box_rows, const char* name);
 TmaMatrix out_matrix(const TensorView& out, const device::GemmConfig& config);
 // An operand of the decode kernel as [k blocks, rows, 128]; K must be a multiple of 128.
 TmaMatrix decode_matrix(const RowsByK& operand, int box_rows, int box_blocks, const char* name);

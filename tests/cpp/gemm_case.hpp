@@ -25,7 +25,7 @@ struct Case {
 };
 
 inline bool a_swapped(Layout layout) { return layout == Layout::tn || layout == Layout::tt; }
-inline bool b_swapped(Layout layout) { return layout == Layout::nn || layout == Layout::tt; }
+inline bool b_swapped(Layout layout) { return layout == Layout::nn || layout == Layout::tn; }
 
 struct Product {
   explicit Product(const Case& c, std::uint64_t seed = 1)

@@ -38,7 +38,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if name not in problems:
                 problems[name] = _gpu_problem() if name == "gpu" else _framework_problem(name)
             if problems[name]:
-                item.add_marker(pytest.mark.skip(reason=f"{name}: {problems[name]}"))
+                reason = f"{name}: {problems[name].partition('. ')[0]}"
+                item.add_marker(pytest.mark.skip(reason=reason))
         if item.get_closest_marker("gpu") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(GPU_SECONDS))
 

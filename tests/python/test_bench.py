@@ -194,10 +194,12 @@ def test_jit_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip(f"NVRTC is missing: {problem}")
     monkeypatch.setattr(jit, "DENSE", suites.DENSE[-2:-1] + suites.DENSE[-1:])
     on_disk = jit.disk()
-    names = [jit.name(kernel) for kernel in ext.selectable_kernels()]
     assert on_disk
-    assert set(on_disk) <= set(names)
-    monkeypatch.setattr(ext, "selectable_kernels", lambda: names[:1])
+    kernels = ext.selectable_kernels()
+    names = [f"{kernel['kernel']} {kernel['config']}" for kernel in kernels]
+    for key in on_disk:
+        assert sum(jit.matches(key, name) for name in names) == 1, key
+    monkeypatch.setattr(ext, "selectable_kernels", lambda: kernels[:1])
     out = tmp_path / "jit.json"
     assert bench.run(parse("jit", "--repeat", "1", "--json", str(out))) == 0
     (row,) = report.load(out)["rows"]
@@ -215,3 +217,16 @@ def test_dense_on_a_gpu(tmp_path: Path) -> None:
     (found,) = report.load(out)["rows"]
     assert found["us"] > 0
     assert found["error"] <= 1e-5
+
+
+def test_kernels_are_dealt_out_between_flushes() -> None:
+    support = pytest.importorskip("deepgemm.torch.bench_support")
+    names = ["fill", "ours", "fill", "rival", "rival2", "fill", "ours", "fill", "rival", "rival2"]
+    times = {"fill": 2000.0, "ours": 10.0, "rival": 11.0, "rival2": 1.0}
+    events = [(index, times[name], name) for index, name in enumerate(names)]
+    assert support.split(events, ["fill"], 2, 2) == [[10.0, 10.0], [12.0, 12.0]]
+    for broken in (events[:-3], events[1:], []):
+        with pytest.raises(RuntimeError, match="profiler: found"):
+            support.split(broken, ["fill"], 2, 2)
+    with pytest.raises(RuntimeError, match="profiler: found 0"):
+        support.split(events, [], 2, 2)

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from typing import Any
 
 from deepgemm._library import ext
 from deepgemm.bench.report import Row
@@ -22,13 +21,26 @@ for m, n, k, out, granularity in json.loads(sys.argv[1]):
     e4m3 = "float8_e4m3fn"
     report = ext.report_shape(m, n, k, e4m3, e4m3, out, (1, 128), tuple(granularity), "nt", None,
                                False, False, None, -1, True)
-    print(json.dumps([report[x] for x in ("kernel", "config", "origin", "milliseconds")]))
+    print(json.dumps([report[x] for x in ("kernel", "config", "origin", "milliseconds")] + [out]))
 """
 
 
-def name(report: dict[str, Any]) -> str:
-    """Return the name of a row: kernel and config (E4M3 inputs go without saying)."""
-    return f"{report['kernel']} {str(report['config']).removeprefix('e4m3 x e4m3, ')}"
+# A kernel of the dense suite as a report names it: kernel, config, output.
+Key = tuple[str, str, str]
+
+
+def matches(key: Key, row_name: str) -> bool:
+    """Tell whether a selectable kernel's name means this kernel of the dense suite.
+
+    A selectable kernel names its dtypes before the config; a report on one product does not.
+    """
+    kernel, config, out = key
+    return (
+        row_name.startswith(f"{kernel} ")
+        and row_name.endswith(config)
+        and ("e5m2" not in row_name)
+        and (" out " not in row_name or f" out {out}," in row_name)
+    )
 
 
 def cold(repeat: int) -> Iterator[Row]:
@@ -36,17 +48,18 @@ def cold(repeat: int) -> Iterator[Row]:
     for index, _ in enumerate(ext.selectable_kernels()):
         reports = [ext.compile_selectable(index) for _ in range(repeat)]
         median = statistics.median(float(report["milliseconds"]) for report in reports)
-        yield {"kernel": name(reports[0]), "cold_ms": round(median, 2)}
+        name = f"{reports[0]['kernel']} {reports[0]['config']}"
+        yield {"kernel": name, "cold_ms": round(median, 2)}
 
 
-def disk() -> dict[str, float]:
+def disk() -> dict[Key, float]:
     """Return the time in ms to get each kernel of the dense suite from a warm disk cache."""
     problems = [
         (case.m, case.n, case.k, case.out_dtype, case.granularities[1])
         for case in DENSE
         if not case.accumulate
     ]
-    times: dict[str, float] = {}
+    times: dict[Key, float] = {}
     with tempfile.TemporaryDirectory(prefix="deepgemm-bench-") as folder:
         # Why two children: a process keeps its kernels in memory; only a new one reads the disk.
         for _ in range(2):
@@ -57,7 +70,8 @@ def disk() -> dict[str, float]:
             if done.returncode != 0:
                 raise RuntimeError(done.stderr.strip().splitlines()[-1])
             for line in done.stdout.splitlines():
-                kernel, config, origin, ms = json.loads(line)
+                kernel, config, origin, ms, out = json.loads(line)
                 if origin == "disk":
-                    times.setdefault(name({"kernel": kernel, "config": config}), float(ms))
+                    short = "bf16" if out == "bfloat16" else "f32"
+                    times.setdefault((kernel, config, short), float(ms))
     return times

@@ -125,8 +125,9 @@ def run_jit(args: argparse.Namespace) -> int:
     on_disk = jit.disk()
     rows = []
     for row in jit.cold(args.repeat):
-        if row["kernel"] in on_disk:
-            row["disk_ms"] = round(on_disk[row["kernel"]], 3)
+        times = [ms for key, ms in on_disk.items() if jit.matches(key, row["kernel"])]
+        if times:
+            row["disk_ms"] = round(min(times), 3)
         rows.append(row)
         read = f"{row['disk_ms']:.2f}" if "disk_ms" in row else ""
         say(f"{row['cold_ms']:>9.1f}{read:>9}  {row['kernel']}")

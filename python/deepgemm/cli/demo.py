@@ -137,8 +137,8 @@ def show(console: Console, chosen: Any, place: Any, as_json: bool) -> int:
     console.say()
     console.say(report.sentences_table(chosen, outcome))
     console.say(
-        "  (FP64 emulation: with this run's FP8 values, all else in FP64. A free emulation makes\n"
-        f"  its own rounding decisions; {outcome.rounded_otherwise:.1e} of them differ, which spreads.)"
+        "  (FP64 emulation: with this run's FP8 values, all else in FP64. A free emulation\n"
+        f"  rounds by itself; {outcome.rounded_otherwise:.1e} of its values differ, which spreads.)"
     )
     console.say()
     for check in failed:

@@ -71,7 +71,9 @@ def zeros(rows: int, columns: int, dtype: str) -> torch.Tensor:
 def _dequantized(quantized: Any, granularity: tuple[int, int]) -> torch.Tensor:
     values, sf = quantized.values.double(), quantized.sf.double()
     sf = sf.repeat_interleave(granularity[0], dim=0)[: values.shape[0]]
-    return values * sf.repeat_interleave(granularity[1], dim=1)[:, : values.shape[1]]
+    sf = sf.repeat_interleave(granularity[1], dim=1)[:, : values.shape[1]]
+    product: torch.Tensor = values * sf
+    return product
 
 
 def error_against_fp64(
@@ -134,50 +136,65 @@ class Flusher:
                 self.memory[: READ_BYTES // 4].sum()
 
 
-def _is_flush(name: str) -> bool:
-    marks = ("FillFunctor", "Memset", "at::native::reduce_kernel")
-    return any(mark in name for mark in marks)
+Event = tuple[int, float, str]  # start in ns, duration in us, name
+
+
+def _profiled(action: Call) -> list[Event]:
+    """Run it under the profiler (CUPTI) and return what the device did, in order."""
+    from torch.profiler import ProfilerActivity, profile
+
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as session:
+        action()
+        torch.cuda.synchronize()
+    return sorted(
+        (event.start_ns(), event.duration_ns() / 1e3, event.name())
+        for event in session.profiler.kineto_results.events()
+        if str(event.device_type()).endswith("CUDA")
+    )
 
 
 def burst_us(calls: list[Call], repeat: int, clean: bool = False) -> list[list[float]]:
     """Return the kernel times in us of each call, alternated, each after a flush (by CUPTI)."""
-    from torch.profiler import ProfilerActivity, profile
-
     flush = Flusher(clean)
-    for call in calls:
+    warm_up: list[Call] = [*calls, flush]
+    for call in warm_up:
         call()
-    torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CUDA]) as session:
+    _profiled(flush)  # the first session of a process loses events
+    flush_names = [name for _, _, name in _profiled(flush)]
+
+    def run() -> None:
         for _ in range(repeat):
             for call in calls:
                 flush()
                 call()
-        torch.cuda.synchronize()
-    events = [
-        (event.start_ns(), event.duration_ns(), event.name())
-        for event in session.profiler.kineto_results.events()
-        if str(event.device_type()).endswith("CUDA")
-    ]
-    return _split(sorted(events), len(calls), repeat)
+
+    return split(_profiled(run), flush_names, len(calls), repeat)
 
 
-def _split(events: list[tuple[int, int, str]], calls: int, repeat: int) -> list[list[float]]:
-    """Group the kernels between flushes; runs of flush kernels delimit, calls take turns."""
-    groups: list[float] = []
-    flushing = False
-    for _, duration, name in events:
-        if _is_flush(name) and (duration > 1_000_000 or "reduce_kernel" in name or flushing):
-            if not flushing:
-                groups.append(0.0)
-            flushing = True
-        elif groups:
-            flushing = False
-            groups[-1] += duration / 1e3
+def split(
+    events: list[Event], flush_names: list[str], calls: int, repeat: int
+) -> list[list[float]]:
+    """Sum the kernels between flushes and deal the sums out to the calls that took turns.
+
+    A flush is the run of events with the flush's names, in its order.
+    """
+    names = [name for _, _, name in events]
+    length, groups, index = len(flush_names), list[float](), 0
+    while index < len(events):
+        if length and names[index : index + length] == flush_names:
+            groups.append(0.0)
+            index += length
+            continue
+        if groups:
+            groups[-1] += events[index][1]
+        index += 1
     if len(groups) != calls * repeat or 0.0 in groups:
         raise RuntimeError(
-            f"profiler: found {len(groups)} timed runs, need {calls * repeat} with kernels in each"
+            f"profiler: found {len(groups)} timed runs, need {calls * repeat} with kernels in each "
+            f"(flush: {flush_names}; seen: {sorted(set(names))})"
         )
-    return [groups[index::calls] for index in range(calls)]
+    return [groups[turn::calls] for turn in range(calls)]
 
 
 def sustained_us(call: Call, seconds: float = 2.0, launches: int = 50) -> float:

@@ -12,6 +12,11 @@ inline constexpr int block_k = 128;        // K per stage: one scale block, one 
 inline constexpr int scale_block_n = 128;  // columns of B that share a scale factor
 inline constexpr int unit_rows = 64;       // rows of one WGMMA
 inline constexpr int warps_per_group = 4;
+enum class Epilogue : u8 {
+  store,       // cast, and leave by TMA
+  accumulate,  // FP32, added to D by TMA: D was C
+  general,     // alpha, bias, activation, c, out_scale; plain stores to any address and pitch
+};
 inline constexpr int max_shared_bytes = 232448;  // 227 KB, the opt-in limit of SM90
 
 // No padding bytes: the object's bytes are its key.
@@ -26,11 +31,9 @@ struct GemmConfig {
   ElementType a_type = ElementType::e4m3, b_type = ElementType::e4m3;
   ElementType out_type =
       ElementType::bf16;  // with the general epilogue: f32, and known at run time
-  u8 sfa_by_tma = 1;      // else warps of the producer group load sfa, with any strides
-  // alpha, bias, activation, c, out_scale, and plain stores to any address and row pitch; else the
-  // sums are cast and leave by TMA.
-  u8 general_epilogue = 0;
-  u8 reserved = 0;
+  u8 column_scales = 0;      // factors of B: one per column and 128 of K, else per 128 columns
+  u8 scales_by_tma = 1;      // else warps of the producer group load them, with any strides
+  Epilogue epilogue = Epilogue::store;
 
   DEEPGEMM_SHARED_CODE constexpr int threads() const { return (consumers + 1) * 128; }
   DEEPGEMM_SHARED_CODE constexpr int cluster() const { return cluster_m * cluster_n; }
@@ -46,9 +49,10 @@ struct GemmConfig {
   DEEPGEMM_SHARED_CODE constexpr int a_bytes() const { return tile_m * block_k; }
   DEEPGEMM_SHARED_CODE constexpr int b_bytes() const { return tile_n * block_k; }
   DEEPGEMM_SHARED_CODE constexpr int sfa_bytes() const { return tile_m * 4; }
+  DEEPGEMM_SHARED_CODE constexpr int sfb_bytes() const { return column_scales ? tile_n * 4 : 0; }
   // Bytes that the full barrier counts.
   DEEPGEMM_SHARED_CODE constexpr int stage_transaction_bytes() const {
-    return a_bytes() + b_bytes() + (sfa_by_tma ? sfa_bytes() : 0);
+    return a_bytes() + b_bytes() + (scales_by_tma ? sfa_bytes() + sfb_bytes() : 0);
   }
 
   // D is staged in chunks of 64 rows by as many columns as one swizzle span holds: in its own type
@@ -93,7 +97,7 @@ struct GemmConfig {
   }
 
   // Arrivals that complete a phase of the full barrier: the TMA lane and each scale warp.
-  DEEPGEMM_SHARED_CODE constexpr int full_arrivals() const { return sfa_by_tma ? 2 : 4; }
+  DEEPGEMM_SHARED_CODE constexpr int full_arrivals() const { return scales_by_tma ? 2 : 4; }
   DEEPGEMM_SHARED_CODE constexpr int empty_arrivals() const {
     return consumers * warps_per_group * ring_writers();
   }
@@ -108,10 +112,10 @@ struct GemmConfig {
 
 // Byte offsets of a CTA's shared memory; every part of the ring holds `stages` pieces in a row.
 struct SharedMap {
-  int a, b, out, sfa, header, full, empty, total;
+  int a, b, out, sfa, sfb, header, full, empty, total;
 };
-// Written for each K block by the producer side: scale factors of B, and on a tile's first block
-// where the tile lies.
+// Written for each K block by the producer side: scale factors of B (not with column_scales), and on
+// a tile's first block where the tile lies.
 struct StageHeader {
   float sfb[2];
   u32 unused[2];
@@ -124,7 +128,8 @@ DEEPGEMM_SHARED_CODE constexpr SharedMap shared_map(const GemmConfig& c) {
   map.b = map.a + c.stages * c.a_bytes();
   map.out = map.b + c.stages * c.b_bytes();
   map.sfa = map.out + c.consumers * c.staging_bytes();
-  map.header = map.sfa + c.stages * c.sfa_bytes();
+  map.sfb = map.sfa + c.stages * c.sfa_bytes();
+  map.header = map.sfb + c.stages * c.sfb_bytes();
   map.full = map.header + c.stages * static_cast<int>(sizeof(StageHeader));
   map.empty = map.full + c.stages * 8;
   map.total = map.empty + c.stages * 8;
@@ -145,8 +150,12 @@ DEEPGEMM_SHARED_CODE constexpr const char* broken_rule(const GemmConfig& c) {
   if (c.group_columns() > 192) return "a warpgroup holds at most 192 columns";
   if (c.spans_three_scales()) return "a tile must touch at most two scale blocks of 128 columns";
   if (bytes_of(c.out_type) == 1) return "FP8 output needs the general epilogue";
-  if (c.general_epilogue && c.out_type != ElementType::f32)
+  if (c.epilogue == Epilogue::accumulate && c.out_type != ElementType::f32)
+    return "TMA adds in FP32: out_type must be f32";
+  if (c.epilogue == Epilogue::general && c.out_type != ElementType::f32)
     return "the general epilogue takes its output type at run time: out_type must be f32";
+  if (c.column_scales && c.tile_n % 32 != 0)
+    return "factors per column need tile_n to be a multiple of 32 (TMA writes 128-byte lines)";
   if (c.stages < 2) return "stages must be at least 2";
   if (c.cluster_m < 1 || c.cluster_n < 1 || c.cluster() > 2)
     return "a cluster holds 1 or 2 CTAs (4 fit only 120 of 132 SMs)";

@@ -25,10 +25,10 @@ struct EpilogueParams {
 };
 
 struct GemmParams {
-  TensorMap a, b, sfa, out;
-  const float* sfa_data;  // read where sfa_by_tma is off; strides in elements
+  TensorMap a, b, sfa, sfb, out;  // sfb with column_scales only
+  const float* sfa_data;          // read where scales_by_tma is off; strides in elements
   i64 sfa_row, sfa_k;
-  const float* sfb;
+  const float* sfb_data;  // read without column_scales, or where scales_by_tma is off
   i64 sfb_row, sfb_k;
   void* out_data;  // written by the general epilogue; strides in elements
   i64 out_row, out_column;

@@ -75,8 +75,12 @@ DEEPGEMM_DEVICE void send_units(const GemmParams& p, const OutPlace& place, int 
     for (int chunk = 0; chunk < C.group_columns() / C.chunk_columns(); ++chunk) {
       const int column = place.column + chunk * C.chunk_columns();
       if (row < p.m && column < p.n) {
-        ptx::tma_store_2d(p.out, column, row,
-                          place.staging + u * C.staged_unit_bytes() + chunk * C.chunk_bytes());
+        const u32 source = place.staging + u * C.staged_unit_bytes() + chunk * C.chunk_bytes();
+        if constexpr (C.epilogue == Epilogue::accumulate) {
+          ptx::tma_add_2d(p.out, column, row, source);
+        } else {
+          ptx::tma_store_2d(p.out, column, row, source);
+        }
       }
     }
   }
@@ -150,7 +154,7 @@ DEEPGEMM_DEVICE void store_generally(float (&sum)[C.units()][C.accumulators()], 
 template <GemmConfig C>
 DEEPGEMM_DEVICE void store_tile(float (&sum)[C.units()][C.accumulators()], const GemmParams& p,
                                 const OutPlace& place) {
-  if constexpr (C.general_epilogue) {
+  if constexpr (C.epilogue == Epilogue::general) {
     store_generally<C>(sum, p, place);
   } else {
     store_by_tma<C>(sum, p, place);

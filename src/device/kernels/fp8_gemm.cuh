@@ -26,8 +26,9 @@ DEEPGEMM_DEVICE void fp8_gemm(const GemmParams& p) {
   if (ptx::thread_index() == 0) {
     ptx::prefetch_tensor_map(p.a);
     ptx::prefetch_tensor_map(p.b);
-    if constexpr (C.sfa_by_tma) ptx::prefetch_tensor_map(p.sfa);
-    if constexpr (!C.general_epilogue) ptx::prefetch_tensor_map(p.out);
+    if constexpr (C.scales_by_tma) ptx::prefetch_tensor_map(p.sfa);
+    if constexpr (C.scales_by_tma && C.column_scales) ptx::prefetch_tensor_map(p.sfb);
+    if constexpr (C.epilogue != Epilogue::general) ptx::prefetch_tensor_map(p.out);
     GemmRing<C>(shared).init(C.full_arrivals(), C.empty_arrivals());
   }
   if constexpr (C.cluster() > 1) {
@@ -45,8 +46,8 @@ DEEPGEMM_DEVICE void fp8_gemm(const GemmParams& p) {
       produce_operands<C>(p, shared);
     } else if (role == 1) {
       produce_headers<C>(p, shared);
-    } else if (!C.sfa_by_tma) {
-      produce_row_scales<C>(p, shared, role - 2);
+    } else if (!C.scales_by_tma) {
+      produce_strided_factors<C>(p, shared, role - 2);
     }
   } else {
     ptx::raise_registers<C.consumer_registers()>();

@@ -83,8 +83,10 @@ struct Consumer {
         if constexpr (!Last) fetch();
       }
       ptx::wgmma_wait();
-      if (last_unit) release<C>(ring, stage, writer);
+      // Factors per column are read from the stage until the last promotion.
+      if (last_unit && !C.column_scales) release<C>(ring, stage, writer);
       promote<C>(sum[unit], current, unit, near_columns);
+      if (last_unit && C.column_scales) release<C>(ring, stage, writer);
     }
   }
 };
@@ -107,7 +109,7 @@ DEEPGEMM_DEVICE void consume(const GemmParams& p, u32 shared) {
     store_tile<C>(sum, p,
                   {consumer.tile.row, consumer.tile.column, buffer.staging, buffer.barrier});
   } while (consumer.more);
-  if constexpr (!C.general_epilogue) {
+  if constexpr (C.epilogue != Epilogue::general) {
     if (ptx::thread_index() % 128 == 0) ptx::tma_store_wait_read();
   }
 }

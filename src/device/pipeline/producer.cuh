@@ -1,4 +1,4 @@
-// The producer warp that fills A, B and (by TMA) sfa.
+// The producer warp that fills everything that TMA brings.
 #pragma once
 
 #include "common/gemm_config.cuh"
@@ -31,7 +31,10 @@ DEEPGEMM_DEVICE void load_stage(const GemmParams& p, const GemmRing<C>& ring, co
   ptx::mbarrier_arm(full, C.stage_transaction_bytes());
   load_operand<C.tile_m, (C.cluster_n > 1)>(ring.a(), p.a, kb * block_k, tile.row, rank, full);
   load_operand<C.tile_n, (C.cluster_m > 1)>(ring.b(), p.b, kb * block_k, tile.column, rank, full);
-  if constexpr (C.sfa_by_tma) ptx::tma_load_2d(ring.sfa(), p.sfa, tile.row, kb, full);
+  if constexpr (C.scales_by_tma) {
+    ptx::tma_load_2d(ring.sfa(), p.sfa, tile.row, kb, full);
+    if constexpr (C.column_scales) ptx::tma_load_2d(ring.sfb(), p.sfb, tile.column, kb, full);
+  }
 }
 
 // Run by one warp. Why the whole warp loops and one lane issues: the loop then stays uniform.

@@ -2,8 +2,8 @@
 //
 // | barrier  | arrivals per phase                                    | waited on by            |
 // |----------|-------------------------------------------------------|-------------------------|
-// | full[s]  | TMA lane (arms it with the bytes of A, B, sfa), scale | every consumer warp     |
-// |          | warp of B, and two row-scale warps if sfa is strided  |                         |
+// | full[s]  | TMA lane (arms it with the bytes that TMA brings),    | every consumer warp     |
+// |          | header warp, and two factor warps without TMA for them|                         |
 // | empty[s] | one per consumer warp of every CTA that this CTA's    | every producer warp     |
 // |          | multicasts write into, itself included                |                         |
 //
@@ -59,6 +59,7 @@ struct GemmRing : Ring<C.stages> {
   DEEPGEMM_DEVICE u32 a() const { return shared + map.a + this->stage * C.a_bytes(); }
   DEEPGEMM_DEVICE u32 b() const { return shared + map.b + this->stage * C.b_bytes(); }
   DEEPGEMM_DEVICE u32 sfa() const { return shared + map.sfa + this->stage * C.sfa_bytes(); }
+  DEEPGEMM_DEVICE u32 sfb() const { return shared + map.sfb + this->stage * C.sfb_bytes(); }
   DEEPGEMM_DEVICE u32 header() const {
     return shared + map.header + this->stage * static_cast<int>(sizeof(StageHeader));
   }

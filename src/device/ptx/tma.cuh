@@ -48,6 +48,16 @@ DEEPGEMM_DEVICE void tma_store_2d(const TensorMap& map, int x, int y, u32 source
       "r"(x), "r"(y), "r"(source)
       : "memory");
 }
+// cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group [map, {x, y}], [src]; (PTX ISA
+// 9.7.9.25; sm_90) Adds in the map's type. No two CTAs add to one element, so the result does not
+// depend on timing.
+DEEPGEMM_DEVICE void tma_add_2d(const TensorMap& map, int x, int y, u32 source) {
+  asm volatile(
+      "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group [%0, {%1, %2}], [%3];" ::"l"(
+          &map),
+      "r"(x), "r"(y), "r"(source)
+      : "memory");
+}
 // cp.async.bulk.commit_group; cp.async.bulk.wait_group.read N; (PTX ISA 9.7.9.25; sm_90)
 DEEPGEMM_DEVICE void tma_store_commit() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");

@@ -13,6 +13,7 @@ template <GemmConfig C>
 struct Scales {
   float row[C.units()][2];
   float column[2];
+  u32 columns;  // column_scales: where this lane's first factor lies in the stage
 };
 
 // `row_in_tile` is this thread's first row: group row + 16 * warp + lane / 4.
@@ -25,7 +26,10 @@ DEEPGEMM_DEVICE void load_scales(Scales<C>& scales, const GemmRing<C>& ring, int
     scales.row[unit][0] = ptx::load_shared_f32(rows + unit * unit_rows * 4);
     scales.row[unit][1] = ptx::load_shared_f32(rows + unit * unit_rows * 4 + 32);
   }
-  if constexpr (C.straddles_scales()) {
+  if constexpr (C.column_scales) {
+    scales.columns = ring.sfb() + group % C.consumers_n * C.group_columns() * 4 +
+                     ptx::lane_index() % 4 * 8;
+  } else if constexpr (C.straddles_scales()) {
     scales.column[0] = ptx::load_shared_f32(ring.header());
     scales.column[1] = ptx::load_shared_f32(ring.header() + 4);
   } else {
@@ -49,12 +53,26 @@ DEEPGEMM_DEVICE int columns_of_near_scale(int tile_column, int group) {
   return scale_block_n - tile_column % scale_block_n - group % C.consumers_n * C.group_columns();
 }
 
+// The factors of eight columns differ, and are read from the stage as they are used. Why not kept in
+// registers: 128 columns need 32 of them, and the sums leave none.
+template <int Columns, int Group = 0>
+DEEPGEMM_DEVICE void promote_columns(float* sum, float upper, float lower, u32 columns) {
+  if constexpr (Group * 8 < Columns) {
+    float even, odd;
+    ptx::load_shared_f32x2(even, odd, columns + Group * 32);
+    ptx::Promote<Group, 0>::apply(sum, upper * even, upper * odd, lower * even, lower * odd);
+    promote_columns<Columns, Group + 1>(sum, upper, lower, columns);
+  }
+}
+
 // sum += sfa * sfb * partial.
 template <GemmConfig C>
 DEEPGEMM_DEVICE void promote(float* sum, const Scales<C>& scales, int unit, int near_columns) {
   constexpr int columns = C.group_columns();
   const float a0 = scales.row[unit][0], a1 = scales.row[unit][1];
-  if constexpr (!C.straddles_scales()) {
+  if constexpr (C.column_scales) {
+    promote_columns<columns>(sum, a0, a1, scales.columns);
+  } else if constexpr (!C.straddles_scales()) {
     const float upper[1] = {a0 * scales.column[0]}, lower[1] = {a1 * scales.column[0]};
     promote_groups<columns, columns>(sum, upper, lower);
   } else {

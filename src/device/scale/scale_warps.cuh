@@ -23,8 +23,8 @@ DEEPGEMM_DEVICE ColumnScales load_column_scales(const GemmParams& p, int column,
   ColumnScales scales;
   const int block = column / scale_block_n;
   const int kb = first + ptx::lane_index();
-  if (kb >= k_blocks || column >= p.n) return scales;
-  const float* address = p.sfb + block * p.sfb_row + kb * p.sfb_k;
+  if (C.column_scales || kb >= k_blocks || column >= p.n) return scales;
+  const float* address = p.sfb_data + block * p.sfb_row + kb * p.sfb_k;
   scales.near = ptx::load_global_f32(address);
   if constexpr (C.straddles_scales() || C.tile_n > scale_block_n) {
     if ((block + 1) * scale_block_n < p.n) scales.far = ptx::load_global_f32(address + p.sfb_row);
@@ -73,35 +73,64 @@ DEEPGEMM_DEVICE void produce_headers(const GemmParams& p, u32 shared) {
   }
 }
 
-// Run by two warps where TMA cannot take sfa (row-major factors, odd pitches): each lane loads the
-// factors of its rows one K block ahead.
-template <GemmConfig C>
-DEEPGEMM_DEVICE void produce_row_scales(const GemmParams& p, u32 shared, int warp) {
-  constexpr int per_lane = ceil_div(static_cast<int>(C.tile_m), 64);
-  GemmRing<C> ring(shared);
-  const int k_blocks = ceil_div(p.k, block_k);
-  const int lane_row = warp * 32 + ptx::lane_index();
-#pragma unroll 1
-  for (Raster<C> raster(p); raster.valid(); raster.advance()) {
-    const int row = raster.tile().row + lane_row;
-    const float* address = p.sfa_data + row * p.sfa_row;
-    float ahead[per_lane];
+// A line of factors, one per row of an operand's tile, as one lane of two warps loads it: every 64th
+// of them, one K block ahead.
+template <int Lines>
+struct StridedFactors {
+  static constexpr int per_lane = ceil_div(Lines, 64);
+  const float* address = nullptr;
+  i64 row_step = 0, k_step = 0;
+  int rows_left = 0;  // of the operand, from this lane's first row
+  int lane_row = 0;
+  float ahead[per_lane];
+
+  DEEPGEMM_DEVICE void start(const float* data, i64 row_stride, i64 k_stride, int row, int rows,
+                             int thread) {
+    lane_row = thread;
+    rows_left = rows - row - thread;
+    address = data + (row + thread) * row_stride;
+    row_step = 64 * row_stride;
+    k_step = k_stride;
+    load();
+  }
+  DEEPGEMM_DEVICE void load() {
 #pragma unroll
     for (int i = 0; i < per_lane; ++i) {
-      ahead[i] = row + i * 64 < p.m ? ptx::load_global_f32(address + i * 64 * p.sfa_row) : 0.0f;
+      ahead[i] = i * 64 < rows_left ? ptx::load_global_f32(address + i * row_step) : 0.0f;
+    }
+    address += k_step;
+  }
+  DEEPGEMM_DEVICE void store(u32 line) const {
+#pragma unroll
+    for (int i = 0; i < per_lane; ++i) {
+      if (i * 64 + lane_row < Lines) ptx::store_shared_f32(line + (i * 64 + lane_row) * 4, ahead[i]);
+    }
+  }
+};
+
+// Run by two warps where TMA cannot take the factors (row-major, odd pitches).
+template <GemmConfig C>
+DEEPGEMM_DEVICE void produce_strided_factors(const GemmParams& p, u32 shared, int warp) {
+  GemmRing<C> ring(shared);
+  const int k_blocks = ceil_div(p.k, block_k);
+  const int thread = warp * 32 + ptx::lane_index();
+#pragma unroll 1
+  for (Raster<C> raster(p); raster.valid(); raster.advance()) {
+    const Tile tile = raster.tile();
+    StridedFactors<C.tile_m> rows;
+    StridedFactors<C.tile_n> columns;
+    rows.start(p.sfa_data, p.sfa_row, p.sfa_k, tile.row, p.m, thread);
+    if constexpr (C.column_scales) {
+      columns.start(p.sfb_data, p.sfb_row, p.sfb_k, tile.column, p.n, thread);
     }
 #pragma unroll 1
     for (int kb = 0; kb < k_blocks; ++kb) {
       ring.acquire();
-      address += p.sfa_k;
-#pragma unroll
-      for (int i = 0; i < per_lane; ++i) {
-        if (i * 64 + lane_row < C.tile_m) {
-          ptx::store_shared_f32(ring.sfa() + (i * 64 + lane_row) * 4, ahead[i]);
-        }
-        if (kb + 1 < k_blocks && row + i * 64 < p.m) {
-          ahead[i] = ptx::load_global_f32(address + i * 64 * p.sfa_row);
-        }
+      rows.store(ring.sfa());
+      if (kb + 1 < k_blocks) rows.load();
+      if constexpr (C.column_scales) {
+        columns.store(ring.sfb());
+        if (kb + 1 < k_blocks) columns.load();
       }
       ptx::sync_warp();
       if (ptx::lane_index() == 0) ptx::mbarrier_arrive(ring.full());
