@@ -34,25 +34,26 @@ struct GemmArgs {
   Layout layout = Layout::nt;
 };
 
-// Fields left unset are chosen by the heuristics; an illegal choice is a ValueError naming the rule.
+// Fields left unset are chosen by the heuristics; an illegal choice is a ValueError naming the
+// rule.
 struct Policy {
   std::optional<std::string> kernel;  // "fp8", "decode" or "general"
   std::optional<int> tile_m, tile_n, stages, cluster_m, cluster_n, consumers, consumers_n, group,
-      stage_blocks, cluster_k, ctas_per_sm,
-      num_sms;
+      stage_blocks, cluster_k, ctas_per_sm, num_sms;
   std::optional<bool> raster_along_n, ordered;
 };
 
 struct CallOptions {
   Stream stream = nullptr;
   const Policy* policy = nullptr;
-  int num_sms = 0;                // 0: all of the device
-  bool pdl = false;               // programmatic dependent launch
-  bool accumulate_in_f64 = false; // CPU backend only: FP64 sums, for tests
+  int num_sms = 0;                 // 0: all of the device
+  bool pdl = false;                // programmatic dependent launch
+  bool accumulate_in_f64 = false;  // CPU backend only: FP64 sums, for tests
 };
 
-// Runs on the CPU reference backend for CPU tensors, else on the tensors' CUDA device, asynchronously
-// on options.stream. Throws ValueError, TypeError or Error before anything is launched.
+// Runs on the CPU reference backend for CPU tensors, else on the tensors' CUDA device,
+// asynchronously on options.stream. Throws ValueError, TypeError or Error before anything is
+// launched.
 DEEPGEMM_API void gemm(const GemmArgs& args, const CallOptions& options = {});
 // What gemm() would compute, with every check made and every granularity resolved.
 DEEPGEMM_API GemmProblem make_problem(const GemmArgs& args);

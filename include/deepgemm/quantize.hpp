@@ -13,7 +13,8 @@ struct QuantizeOptions {
   float amax_floor = 1e-4F;   // amax is clamped from below
 };
 
-// values = saturate(x * (1 / sf)) rounded to nearest even; sf = max(amax, floor) / max_finite(dtype).
+// values = saturate(x * (1 / sf)) rounded to nearest even; sf = max(amax, floor) /
+// max_finite(dtype).
 //   x       [rows, K], float32, bfloat16, float16 (float64 on the CPU); any strides
 //   values  [rows, K] float8_e4m3fn or float8_e5m2, any strides
 //   sf      scale_extents(granularity, rows, K), float32 or (power_of_two only) float8_e8m0fnu
@@ -21,6 +22,7 @@ struct QuantizeOptions {
 DEEPGEMM_API void quantize(const TensorView& x, const TensorView& values, const TensorView& sf,
                            const QuantizeOptions& options, const CallOptions& call = {});
 // out = values * sf, rounded once to out's dtype.
-DEEPGEMM_API void dequantize(const ScaledView& x, const TensorView& out, const CallOptions& call = {});
+DEEPGEMM_API void dequantize(const ScaledView& x, const TensorView& out,
+                             const CallOptions& call = {});
 
 }  // namespace deepgemm

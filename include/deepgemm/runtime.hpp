@@ -38,11 +38,11 @@ DEEPGEMM_API int device_count() noexcept;
 
 // How a problem would be, or was, computed.
 struct KernelReport {
-  std::string kernel;   // "deepgemm_fp8_gemm"
-  std::string config;   // "128x256x128, 3 stages, cluster 2x1, ..."
+  std::string kernel;  // "deepgemm_fp8_gemm"
+  std::string config;  // "128x256x128, 3 stages, cluster 2x1, ..."
   std::vector<std::pair<std::string, std::string>> fields;
-  std::string reason;   // why this kernel and this config
-  std::string origin;   // "memory", "bundle", "disk", "compiled"; empty if not prepared
+  std::string reason;  // why this kernel and this config
+  std::string origin;  // "memory", "bundle", "disk", "compiled"; empty if not prepared
   double milliseconds = 0;
   int shared_bytes = 0, threads = 0, grid = 0, stages = 0;
 };

@@ -39,8 +39,9 @@ struct TensorView {
 };
 
 // A row-major view of `data`.
-DEEPGEMM_API TensorView make_view(void* data, DType dtype, std::initializer_list<std::int64_t> shape,
-                                  Device device = {}, bool read_only = false);
+DEEPGEMM_API TensorView make_view(void* data, DType dtype,
+                                  std::initializer_list<std::int64_t> shape, Device device = {},
+                                  bool read_only = false);
 // The last two dimensions swapped; no data moves. Needs rank >= 2.
 DEEPGEMM_API TensorView transposed(const TensorView& view);
 // "[4096, 7168] bfloat16 cuda:0, strides [7168, 1]": the form used in error messages.

@@ -32,7 +32,7 @@ def set_options(
         deterministic: forbid kernels whose result depends on the order of atomics. Every kernel
             that exists today gives bit-identical results, whatever this says.
         strict_jit: raise ``deepgemm.Error`` where a kernel would have to be compiled: set it after
-            warm-up. Unlike the others this holds for the whole process, as the cache does.
+            warm-up.
         device: CUDA device that the options are for; None: every device that has none of its own.
 
     Raises:

@@ -152,9 +152,9 @@ std::vector<DecodeChoice> candidates(const DecodeRequest& request) {
   for (const DecodeConfig& config : configs_for(tokens, request)) {
     if (fits(config, request.k)) choices.push_back(cost(config, request));
   }
-  std::stable_sort(
-      choices.begin(), choices.end(),
-      [](const DecodeChoice& a, const DecodeChoice& b) { return a.predicted_us < b.predicted_us; });
+  std::sort(choices.begin(), choices.end(), [](const DecodeChoice& a, const DecodeChoice& b) {
+    return a.predicted_us < b.predicted_us;
+  });
   return choices;
 }
 

@@ -46,8 +46,8 @@ GemmChoice cost(const GemmConfig& config, const GemmRequest& r) {
   GemmChoice choice;
   choice.config = config;
   const int cluster = config.cluster();
-  const std::int64_t clusters_m = ceil_div(r.m, config.tile_m * config.cluster_m);
-  const std::int64_t clusters_n = ceil_div(r.n, config.tile_n * config.cluster_n);
+  const std::int64_t clusters_m = ceil_div(r.m, std::int64_t{config.tile_m} * config.cluster_m);
+  const std::int64_t clusters_n = ceil_div(r.n, std::int64_t{config.tile_n} * config.cluster_n);
   const std::int64_t clusters = clusters_m * clusters_n;
   const std::int64_t resident = std::max(1, r.num_sms / cluster);
   choice.tiles = clusters * cluster;
@@ -106,7 +106,7 @@ GemmConfig with_policy(const std::vector<GemmChoice>& choices, const Policy& pol
 std::vector<GemmChoice> candidates(const GemmRequest& request) {
   std::vector<GemmChoice> choices;
   for (const GemmConfig& config : configs_for(request)) choices.push_back(cost(config, request));
-  std::stable_sort(choices.begin(), choices.end(), [](const GemmChoice& a, const GemmChoice& b) {
+  std::sort(choices.begin(), choices.end(), [](const GemmChoice& a, const GemmChoice& b) {
     return a.predicted_us < b.predicted_us;
   });
   return choices;

@@ -18,7 +18,7 @@ namespace deepgemm::jit {
 namespace {
 
 enum class Strictness { from_environment, off, on };
-std::atomic<Strictness> strictness{Strictness::from_environment};
+thread_local Strictness strictness = Strictness::from_environment;
 
 std::optional<std::string> read_disk(const KernelSpec& spec, const std::string& family,
                                      const NvrtcInfo& compiler) {

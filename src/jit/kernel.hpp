@@ -1,4 +1,5 @@
-// From a kernel's name and config to a loaded function: memory, bundle, disk, compile, in this order.
+// From a kernel's name and config to a loaded function: memory, bundle, disk, compile, in this
+// order.
 #pragma once
 
 #include <cuda.h>
@@ -36,7 +37,7 @@ Cubin get_cubin(const KernelSpec& spec);
 Cubin compile(const KernelSpec& spec);
 
 struct LoadedKernel {
-  CUfunction function = nullptr;  // launchable on `device`
+  CUfunction function = nullptr;     // launchable on `device`
   Origin origin = Origin::compiled;  // where it came from when it was first loaded
   double milliseconds = 0;
 };
@@ -48,13 +49,13 @@ const LoadedKernel& load(const KernelSpec& spec, int device);
 struct NvrtcInfo {
   std::string path;
   int major = 0, minor = 0;
-  std::string problem;              // every place tried, and what to install
+  std::string problem;  // every place tried, and what to install
 };
 NvrtcInfo nvrtc_info() noexcept;
 // Directories that hold libnvrtc in Python wheels, given by the Python package at first use.
 void set_nvrtc_search_path(std::vector<std::string> directories);
 
-// Strict mode: after warm-up, a compile is an Error.
+// Strict mode of this thread: after warm-up, a compile is an Error. DEEPGEMM_STRICT_JIT until set.
 void set_strict(bool strict) noexcept;
 bool strict() noexcept;
 

@@ -107,8 +107,8 @@ Outcome load_function(Entry& entry, const KernelSpec& spec, int device, CUfuncti
     result = api.KernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                     spec.shared_bytes, entry.kernel, handle);
     if (result != CUDA_SUCCESS) return {result, "cuKernelSetAttribute"};
-    // All of L1's memory as shared memory, so that several CTAs fit an SM. A hint: its failure is not
-    // ours.
+    // All of L1's memory as shared memory, so that several CTAs fit an SM. A hint: its failure is
+    // not ours.
     api.KernelSetAttribute(CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
                            CU_SHAREDMEM_CARVEOUT_MAX_SHARED, entry.kernel, handle);
   }

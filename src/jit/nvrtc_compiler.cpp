@@ -36,6 +36,7 @@ class Program {
 
   nvrtcResult compile(const std::vector<std::string>& options) {
     std::vector<const char*> pointers;
+    pointers.reserve(options.size());
     for (const std::string& option : options) pointers.push_back(option.c_str());
     return api_.CompileProgram(program_, static_cast<int>(pointers.size()), pointers.data());
   }
@@ -64,7 +65,7 @@ class Program {
 };
 
 [[noreturn]] void fail(const NvrtcApi& api, const KernelSpec& spec, std::string_view result,
-                       std::string log) {
+                       const std::string& log) {
   throw CompileError(join("NVRTC ", api.major, ".", api.minor, " (", api.path,
                           ") could not compile ", describe(spec), ": ", result, "\n", log),
                      log);

@@ -45,8 +45,7 @@ bool takes_factors_by_tma(const RowsByK& operand) {
 device::Epilogue epilogue_of(const GemmProblem& p, const GemmArgs& args) {
   GemmConfig config;
   if (!is_float8(p.out_dtype)) config.out_type = element_type(p.out_dtype);
-  if (!contiguous(args.out.strides[1], p.n) ||
-      !broken_rule(out_matrix(args.out, config)).empty()) {
+  if (!contiguous(args.out.strides[1], p.n) || !broken_rule(out_matrix(args.out, config)).empty()) {
     return device::Epilogue::general;
   }
   if (!needs_epilogue(args)) return device::Epilogue::store;

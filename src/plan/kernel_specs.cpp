@@ -26,7 +26,8 @@ std::string fp8_gemm_entry(const jit::KernelSpec& spec) {
       ", .cluster_m = ", number(c.cluster_m), ", .cluster_n = ", number(c.cluster_n),
       ", .ordered = ", number(c.ordered), ",\n    .a_type = ElementType::", name_of(c.a_type),
       ", .b_type = ElementType::", name_of(c.b_type),
-      ", .out_type = ElementType::", name_of(c.out_type), ", .column_scales = ", number(c.column_scales),
+      ", .out_type = ElementType::", name_of(c.out_type),
+      ", .column_scales = ", number(c.column_scales),
       ", .scales_by_tma = ", number(c.scales_by_tma), ",\n    .epilogue = static_cast<Epilogue>(",
       static_cast<int>(c.epilogue),
       ")};\n"

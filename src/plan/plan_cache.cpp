@@ -51,7 +51,7 @@ PlanKey key_of(const GemmProblem& p, const GemmArgs& args, int device, int num_s
   key.extents[1] = p.n;
   key.extents[2] = p.k;
   const TensorView* views[] = {&args.a.values, &args.b.values, &sfa, &sfb, &args.out};
-  for (int i = 0; i < 5; ++i) {
+  for (std::size_t i = 0; i < 5; ++i) {
     key.strides[2 * i] = views[i]->strides[0];
     key.strides[2 * i + 1] = views[i]->strides[1];
     key.dtypes[i] = static_cast<std::uint8_t>(views[i]->dtype);

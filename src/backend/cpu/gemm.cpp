@@ -73,9 +73,7 @@ class Gemm {
         a_(rows_by_k(args.a.values, a_is_k_by_m(problem.layout))),
         sfa_(args.a.sf, problem.a_granularity, problem.m, problem.k),
         sfb_(args.b.sf, problem.b_granularity, problem.n, problem.k),
-        panels_(
-            rows_by_k(args.b.values, b_is_k_by_n(problem.layout)),
-            problem.n, problem.k),
+        panels_(rows_by_k(args.b.values, b_is_k_by_n(problem.layout)), problem.n, problem.k),
         bias_(static_cast<std::size_t>(problem.n)) {
     if (args.bias) load(Run{*args.bias, 0, args.bias->strides[0], problem.n}, bias_.data());
   }

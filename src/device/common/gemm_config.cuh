@@ -31,8 +31,8 @@ struct GemmConfig {
   ElementType a_type = ElementType::e4m3, b_type = ElementType::e4m3;
   ElementType out_type =
       ElementType::bf16;  // with the general epilogue: f32, and known at run time
-  u8 column_scales = 0;      // factors of B: one per column and 128 of K, else per 128 columns
-  u8 scales_by_tma = 1;      // else warps of the producer group load them, with any strides
+  u8 column_scales = 0;   // factors of B: one per column and 128 of K, else per 128 columns
+  u8 scales_by_tma = 1;   // else warps of the producer group load them, with any strides
   Epilogue epilogue = Epilogue::store;
 
   DEEPGEMM_SHARED_CODE constexpr int threads() const { return (consumers + 1) * 128; }
@@ -114,8 +114,8 @@ struct GemmConfig {
 struct SharedMap {
   int a, b, out, sfa, sfb, header, full, empty, total;
 };
-// Written for each K block by the producer side: scale factors of B (not with column_scales), and on
-// a tile's first block where the tile lies.
+// Written for each K block by the producer side: scale factors of B (not with column_scales), and
+// on a tile's first block where the tile lies.
 struct StageHeader {
   float sfb[2];
   u32 unused[2];

@@ -27,8 +27,8 @@ DEEPGEMM_DEVICE void load_scales(Scales<C>& scales, const GemmRing<C>& ring, int
     scales.row[unit][1] = ptx::load_shared_f32(rows + unit * unit_rows * 4 + 32);
   }
   if constexpr (C.column_scales) {
-    scales.columns = ring.sfb() + group % C.consumers_n * C.group_columns() * 4 +
-                     ptx::lane_index() % 4 * 8;
+    scales.columns =
+        ring.sfb() + group % C.consumers_n * C.group_columns() * 4 + ptx::lane_index() % 4 * 8;
   } else if constexpr (C.straddles_scales()) {
     scales.column[0] = ptx::load_shared_f32(ring.header());
     scales.column[1] = ptx::load_shared_f32(ring.header() + 4);
@@ -53,8 +53,8 @@ DEEPGEMM_DEVICE int columns_of_near_scale(int tile_column, int group) {
   return scale_block_n - tile_column % scale_block_n - group % C.consumers_n * C.group_columns();
 }
 
-// The factors of eight columns differ, and are read from the stage as they are used. Why not kept in
-// registers: 128 columns need 32 of them, and the sums leave none.
+// The factors of eight columns differ, and are read from the stage as they are used. Why not kept
+// in registers: 128 columns need 32 of them, and the sums leave none.
 template <int Columns, int Group = 0>
 DEEPGEMM_DEVICE void promote_columns(float* sum, float upper, float lower, u32 columns) {
   if constexpr (Group * 8 < Columns) {

@@ -73,8 +73,8 @@ DEEPGEMM_DEVICE void produce_headers(const GemmParams& p, u32 shared) {
   }
 }
 
-// A line of factors, one per row of an operand's tile, as one lane of two warps loads it: every 64th
-// of them, one K block ahead.
+// A line of factors, one per row of an operand's tile, as one lane of two warps loads it: every
+// 64th of them, one K block ahead.
 template <int Lines>
 struct StridedFactors {
   static constexpr int per_lane = ceil_div(Lines, 64);
@@ -103,7 +103,8 @@ struct StridedFactors {
   DEEPGEMM_DEVICE void store(u32 line) const {
 #pragma unroll
     for (int i = 0; i < per_lane; ++i) {
-      if (i * 64 + lane_row < Lines) ptx::store_shared_f32(line + (i * 64 + lane_row) * 4, ahead[i]);
+      if (i * 64 + lane_row < Lines)
+        ptx::store_shared_f32(line + (i * 64 + lane_row) * 4, ahead[i]);
     }
   }
 };
