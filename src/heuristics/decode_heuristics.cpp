@@ -6,39 +6,13 @@
 #include "core/math.hpp"
 #include "core/text.hpp"
 #include "deepgemm/error.hpp"
+#include "heuristics/fitted_h200.hpp"
 
 namespace deepgemm::heuristics {
 namespace {
 
 using device::DecodeConfig;
 using device::ElementType;
-
-struct Shape {
-  std::uint8_t consumers, stage_blocks, stages, cluster_k, ctas_per_sm;
-};
-
-// Measured on an H200 (docs/performance.md), for each number of tokens.
-constexpr Shape shapes_8[] = {
-    {1, 2, 3, 1, 3}, {1, 2, 2, 1, 4}, {1, 4, 4, 1, 1}, {1, 4, 2, 2, 2}, {1, 2, 5, 2, 2},
-    {1, 2, 5, 4, 2}, {1, 4, 2, 8, 2}, {2, 2, 3, 2, 2}, {2, 2, 3, 4, 2}, {1, 2, 5, 1, 2},
-};
-constexpr Shape shapes_32[] = {
-    {1, 2, 3, 1, 3}, {1, 2, 2, 1, 4}, {1, 2, 4, 1, 2}, {1, 4, 4, 1, 1}, {1, 2, 4, 2, 2},
-    {1, 2, 4, 4, 2}, {1, 4, 2, 8, 2}, {2, 2, 2, 2, 2}, {2, 2, 2, 4, 2}, {1, 2, 4, 8, 2},
-};
-constexpr Shape shapes_64[] = {
-    {1, 1, 4, 1, 3}, {1, 2, 2, 1, 3}, {1, 2, 3, 1, 2}, {1, 2, 6, 1, 1}, {1, 2, 2, 2, 2},
-    {1, 2, 2, 4, 2}, {1, 2, 4, 8, 1}, {2, 2, 3, 2, 1}, {2, 2, 3, 4, 1}, {1, 2, 5, 2, 1},
-};
-constexpr Shape shapes_128[] = {
-    {1, 1, 3, 1, 2}, {1, 1, 3, 2, 2}, {2, 1, 5, 1, 1}, {2, 1, 5, 2, 1},
-    {2, 1, 4, 4, 1}, {1, 1, 6, 4, 1}, {1, 1, 6, 8, 1},
-};
-
-struct ShapeList {
-  const Shape* begin;
-  const Shape* end;
-};
 
 int tokens_for(std::int64_t m) {
   for (int tokens : {8, 16, 32, 64, 128}) {
@@ -47,31 +21,31 @@ int tokens_for(std::int64_t m) {
   return 0;
 }
 
-ShapeList shapes_for(int tokens) {
-  if (tokens <= 16) return {std::begin(shapes_8), std::end(shapes_8)};
-  if (tokens == 32) return {std::begin(shapes_32), std::end(shapes_32)};
-  if (tokens == 64) return {std::begin(shapes_64), std::end(shapes_64)};
-  return {std::begin(shapes_128), std::end(shapes_128)};
+DecodeConfig make_config(const FittedDecode& f, const DecodeRequest& request) {
+  DecodeConfig config;
+  config.tokens = static_cast<std::uint8_t>(f.tokens);
+  config.consumers = static_cast<std::uint8_t>(f.consumers);
+  config.stage_blocks = static_cast<std::uint8_t>(f.stage_blocks);
+  config.stages = static_cast<std::uint8_t>(f.stages);
+  config.cluster_k = static_cast<std::uint8_t>(f.cluster_k);
+  config.ctas_per_sm = static_cast<std::uint8_t>(f.ctas_per_sm);
+  config.a_type = request.a_type;
+  config.b_type = request.b_type;
+  config.out_type = request.general_epilogue ? ElementType::f32 : request.out_type;
+  config.general_epilogue = request.general_epilogue;
+  // The general epilogue needs a buffer: give up stages until it fits.
+  while (config.stages > 1 && device::broken_rule(config) != nullptr) --config.stages;
+  return config;
 }
 
-std::vector<DecodeConfig> configs_for(int tokens, const DecodeRequest& request) {
-  std::vector<DecodeConfig> configs;
-  const ShapeList shapes = shapes_for(tokens);
-  for (const Shape* s = shapes.begin; s != shapes.end; ++s) {
-    DecodeConfig config;
-    config.tokens = static_cast<std::uint8_t>(tokens);
-    config.consumers = s->consumers;
-    config.stage_blocks = s->stage_blocks;
-    config.stages = s->stages;
-    config.cluster_k = s->cluster_k;
-    config.ctas_per_sm = s->ctas_per_sm;
-    config.a_type = request.a_type;
-    config.b_type = request.b_type;
-    config.out_type = request.general_epilogue ? ElementType::f32 : request.out_type;
-    config.general_epilogue = request.general_epilogue;
-    if (device::broken_rule(config) == nullptr) configs.push_back(config);
+// The measured shapes are the candidates. Calls f(config, its coefficients).
+template <class Function>
+void for_each_config(int tokens, const DecodeRequest& request, Function&& function) {
+  for (const FittedDecode& fitted : fitted_decode) {
+    if (fitted.tokens != tokens) continue;
+    const DecodeConfig config = make_config(fitted, request);
+    if (device::broken_rule(config) == nullptr) function(config, fitted);
   }
-  return configs;
 }
 
 std::int64_t shared_bytes(const DecodeConfig& config, std::int64_t k) {
@@ -83,30 +57,38 @@ bool fits(const DecodeConfig& config, std::int64_t k) {
   return shared_bytes(config, k) <= std::min<std::int64_t>(most, device::max_shared_bytes);
 }
 
-DecodeChoice cost(const DecodeConfig& config, const DecodeRequest& r) {
+DecodeChoice choice_of(const DecodeConfig& config, const DecodeRequest& r) {
   DecodeChoice choice;
   choice.config = config;
   choice.shared_bytes = shared_bytes(config, r.k);
-  const std::int64_t tiles = ceil_div(r.n, config.rows());
-  choice.grid = tiles * config.cluster_k;
-  // Why these terms: a launch, one resident wave of reads, and what a wave too many costs.
-  constexpr double hbm_bytes_per_us = 4.1e6, fixed_us = 3.0, cluster_us = 0.25;
-  const double bytes = static_cast<double>(r.n) * r.k;
-  const std::int64_t slots = static_cast<std::int64_t>(r.num_sms) * config.ctas_per_sm;
-  const double waves = static_cast<double>(ceil_div(choice.grid, slots));
-  const double busy = std::min(1.0, static_cast<double>(choice.grid) / r.num_sms);
-  const double in_flight =
-      std::min<double>(choice.grid, static_cast<double>(slots)) *
-      std::min<double>(
-          config.stages * config.stage_blocks,
-          static_cast<double>(device::largest_share(config, ceil_div(r.k, device::block_k)))) *
-      config.row_block_bytes();
-  const double fill = std::min(1.0, in_flight / 6.0e6);
-  const double stage_us = 0.12 * config.stage_blocks * (config.tokens >= 64 ? 2 : 1);
-  choice.predicted_us = fixed_us +
-                        bytes / (hbm_bytes_per_us * std::max(0.05, fill * (0.5 + 0.5 * busy))) +
-                        (waves - 1) * 1.5 + stage_us + (config.cluster_k > 1 ? cluster_us : 0);
+  choice.grid = ceil_div(r.n, std::int64_t{config.rows()}) * config.cluster_k;
   return choice;
+}
+
+// Microseconds; the terms are those of tools/fit_heuristics.py.
+double predict(const DecodeConfig& c, const float (&terms)[8], const DecodeRequest& r,
+               std::int64_t grid) {
+  // Clusters of 4 and 8 do not tile the SMs.
+  const std::int64_t lost = c.cluster_k <= 2 ? 0 : c.ctas_per_sm == 1 ? 12 : 8;
+  const std::int64_t sms = std::max<std::int64_t>(1, r.num_sms - lost);
+  const double waves = static_cast<double>(ceil_div(grid, sms * c.ctas_per_sm));
+  const std::int64_t k_blocks = ceil_div(r.k, std::int64_t{device::block_k});
+  const std::int64_t all_steps = ceil_div(k_blocks, std::int64_t{c.stage_blocks});
+  const double steps = static_cast<double>(ceil_div(all_steps, std::int64_t{c.cluster_k}));
+  const double sharing = static_cast<double>(
+      std::min<std::int64_t>(c.ctas_per_sm, ceil_div(grid, std::int64_t{r.num_sms})));
+  const double megabytes = 1e-6 * static_cast<double>(r.n) * static_cast<double>(r.k);
+  const double values[8] = {1,
+                            waves - 1,
+                            steps,
+                            waves * steps,
+                            megabytes,
+                            sharing * steps,
+                            std::max(0.0, steps - c.stages),
+                            waves * sharing};
+  double us = 0;
+  for (int i = 0; i < 8; ++i) us += values[i] * static_cast<double>(terms[i]);
+  return us;
 }
 
 template <class Field>
@@ -130,7 +112,9 @@ const std::vector<DecodeConfig>& selectable_decode_configs() {
     std::vector<DecodeConfig> all;
     auto append = [&](const DecodeRequest& request) {
       for (int tokens : {8, 16, 32, 64, 128}) {
-        for (const DecodeConfig& config : configs_for(tokens, request)) all.push_back(config);
+        for_each_config(tokens, request, [&](const DecodeConfig& config, const FittedDecode&) {
+          all.push_back(config);
+        });
       }
     };
     DecodeRequest request;
@@ -147,11 +131,13 @@ const std::vector<DecodeConfig>& selectable_decode_configs() {
 
 std::vector<DecodeChoice> candidates(const DecodeRequest& request) {
   std::vector<DecodeChoice> choices;
-  const int tokens = tokens_for(request.m);
-  if (tokens == 0) return choices;
-  for (const DecodeConfig& config : configs_for(tokens, request)) {
-    if (fits(config, request.k)) choices.push_back(cost(config, request));
-  }
+  for_each_config(tokens_for(request.m), request,
+                  [&](const DecodeConfig& config, const FittedDecode& fitted) {
+                    if (!fits(config, request.k)) return;
+                    DecodeChoice choice = choice_of(config, request);
+                    choice.predicted_us = predict(config, fitted.terms, request, choice.grid);
+                    choices.push_back(choice);
+                  });
   std::sort(choices.begin(), choices.end(), [](const DecodeChoice& a, const DecodeChoice& b) {
     return a.predicted_us < b.predicted_us;
   });
@@ -173,7 +159,7 @@ DecodeChoice choose(const DecodeRequest& request, const Policy* policy) {
   if (rule != nullptr) {
     throw ValueError(complaint("policy", describe(config), "a legal config", rule));
   }
-  return cost(config, request);
+  return choice_of(config, request);
 }
 
 std::string describe(const DecodeConfig& c) {

@@ -22,8 +22,10 @@ constexpr Shape fast_shapes[] = {
     {192, 128, 3, 1, 4, 1, 2, 0},  // few waves
     {192, 96, 3, 1, 5, 1, 2, 0},   // about one wave
     {128, 128, 2, 1, 5, 1, 1, 0},  // few tiles
-    {128, 64, 2, 1, 6, 1, 1, 0},  {64, 128, 1, 1, 6, 1, 1, 0},  // M <= 64
-    {64, 64, 1, 1, 8, 1, 1, 0},   {64, 32, 1, 1, 8, 1, 1, 0},   // M <= 64 and small N
+    {128, 64, 2, 1, 6, 1, 1, 0},  {128, 128, 2, 1, 4, 2, 1, 0},  // factors per column
+    {64, 128, 1, 1, 8, 1, 1, 0},                                 // M <= 128
+    {64, 64, 1, 1, 12, 1, 1, 0},  {64, 64, 1, 1, 12, 2, 1, 0},
+    {64, 32, 1, 1, 16, 1, 1, 0},  {64, 32, 1, 1, 16, 2, 1, 0},
 };
 // For everything beside E4M3 with M-contiguous sfa and a plain epilogue.
 constexpr Shape general_shapes[] = {

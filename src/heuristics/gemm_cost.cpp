@@ -6,40 +6,49 @@
 #include "core/math.hpp"
 #include "core/text.hpp"
 #include "deepgemm/error.hpp"
+#include "heuristics/fitted_h200.hpp"
 #include "heuristics/gemm_heuristics.hpp"
 
 namespace deepgemm::heuristics {
 namespace {
 
+using device::ElementType;
 using device::GemmConfig;
 
-// Constants of an H200 at the clock that FP8 work settles at (docs/performance.md).
-constexpr double clock_ghz = 1.6;
-constexpr double tensor_flop_per_clock = 8192;  // of one SM, dense FP8
-constexpr double fill_bytes_per_clock = 60;     // L2 to shared memory, one SM
-constexpr double hbm_bytes_per_us = 4.1e6;
-constexpr double launch_us = 4.0;    // launch, first data, drain
-constexpr double tile_clocks = 900;  // epilogue and refill that nothing hides
-
-// Share of the tensor core's rate that the inner loop reaches when data is there.
-double tensor_efficiency(const GemmConfig& c) {
-  double efficiency = c.consumers == 1 ? 0.55 : 0.84;
-  if (c.ordered) efficiency = 0.91;
-  if (c.tile_n < 96) efficiency *= 0.8;
-  return efficiency;
+// The measured tile closest to a config: the same tile and cluster if there is one (stages and
+// output types are not in the table), else the one of the nearest area.
+const FittedGemm& fitted_for(const GemmConfig& c) {
+  const FittedGemm* closest = fitted_gemm;
+  double least = 1e9;
+  for (const FittedGemm& f : fitted_gemm) {
+    const double area = std::abs(std::log(double(f.tile_m) * f.tile_n / (c.tile_m * c.tile_n)));
+    const double distance = area + (f.tile_m != c.tile_m) + (f.cluster_m != c.cluster_m) +
+                            (f.cluster_n != c.cluster_n) + 0.5 * (f.ordered != c.ordered);
+    if (distance < least) {
+      least = distance;
+      closest = &f;
+    }
+  }
+  return *closest;
 }
 
-// Bytes that one CTA's fill costs L2 per K block; a shared operand is read once for two CTAs.
-double fill_bytes(const GemmConfig& c) {
-  return c.a_bytes() * (c.cluster_n > 1 ? 0.6 : 1.0) + c.b_bytes() * (c.cluster_m > 1 ? 0.6 : 1.0);
+// Bytes of D that cross the memory, in the units of the fit (16-bit outputs, written once).
+double output_weight(const GemmConfig& c, ElementType out_type) {
+  return device::bytes_of(out_type) / 2.0 * (c.epilogue == device::Epilogue::accumulate ? 2 : 1);
 }
 
-double block_clocks(const GemmConfig& c) {
-  const double math =
-      2.0 * c.tile_m * c.tile_n * device::block_k / tensor_flop_per_clock / tensor_efficiency(c);
-  const double fill = fill_bytes(c) / fill_bytes_per_clock;
-  // Why not the maximum: where both are close, each waits for the other now and then.
-  return std::pow(std::pow(math, 4) + std::pow(fill, 4), 0.25);
+// Microseconds; the terms are those of tools/fit_heuristics.py.
+double predict(const GemmConfig& c, const GemmRequest& r, std::int64_t waves) {
+  const FittedGemm& f = fitted_for(c);
+  const double k_blocks = static_cast<double>(ceil_div(r.k, device::block_k));
+  const double inputs = 1e-6 * static_cast<double>(r.k) * static_cast<double>(r.m + r.n);
+  const double outputs = 2e-6 * static_cast<double>(r.m) * static_cast<double>(r.n);
+  // Why 1.45: two FP32 operations for each sum instead of one; 907 against 633 us at K = 16384.
+  const double math = c.column_scales ? 1.45 : 1.0;
+  const double count = static_cast<double>(waves);
+  const double out_weight = output_weight(c, r.out_type);
+  return f.terms[0] + count * f.terms[1] * out_weight + count * k_blocks * f.terms[2] * math +
+         inputs * f.terms[3] + outputs * f.terms[4] * out_weight;
 }
 
 GemmChoice cost(const GemmConfig& config, const GemmRequest& r) {
@@ -55,13 +64,7 @@ GemmChoice cost(const GemmConfig& config, const GemmRequest& r) {
   // As few CTAs as keep the number of waves: fewer share the power.
   const std::int64_t used = std::max<std::int64_t>(1, ceil_div(clusters, choice.waves));
   choice.grid = static_cast<int>(used) * cluster;
-  const double k_blocks = static_cast<double>(ceil_div(r.k, device::block_k));
-  const double tile_us = (k_blocks * block_clocks(config) + tile_clocks) / clock_ghz / 1e3;
-  const double out_bytes = device::bytes_of(r.out_type);
-  const double hbm_us = (static_cast<double>(r.m) * r.k + static_cast<double>(r.n) * r.k +
-                         static_cast<double>(r.m) * r.n * out_bytes) /
-                        hbm_bytes_per_us;
-  choice.predicted_us = launch_us + std::max(choice.waves * tile_us, hbm_us);
+  choice.predicted_us = predict(config, r, choice.waves);
   choice.raster_along_n = config.cluster_m == 1 && config.tile_m > config.tile_n;
   choice.raster_group = 8;
   return choice;

@@ -209,6 +209,11 @@ GemmPlan fp8_plan(const heuristics::GemmRequest& request, const Policy* policy) 
   return plan;
 }
 
+bool decode_is_faster(const heuristics::DecodeRequest& decode, const heuristics::GemmRequest& fp8) {
+  return heuristics::candidates(decode).front().predicted_us <
+         heuristics::candidates(fp8).front().predicted_us;
+}
+
 // Throws for a kernel that the policy asks for and that cannot be had.
 void check_wanted(const std::string& wanted, const std::string& obstacle) {
   if (obstacle.empty()) return;
@@ -236,7 +241,11 @@ GemmPlan make_gemm_plan(const GemmProblem& problem, const GemmArgs& args, const 
       no_decode = "no table of factors for this K fits shared memory";
     }
     if (!wanted.empty()) check_wanted(wanted, no_decode);
-    if (no_decode.empty()) return decode_plan(request, policy);
+    if (no_decode.empty() &&
+        (wanted == "decode" ||
+         decode_is_faster(request, request_of(problem, args, a, b, num_sms)))) {
+      return decode_plan(request, policy);
+    }
   }
   return fp8_plan(request_of(problem, args, a, b, num_sms), policy);
 }

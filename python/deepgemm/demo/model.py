@@ -77,7 +77,10 @@ def load() -> Model:
     tokenizer.no_padding()
     return Model(
         name=PACKAGE,
-        tensors=load_file(folder / "model.safetensors"),
+        tensors={
+            name: tensor.astype(np.float32)
+            for name, tensor in load_file(folder / "model.safetensors").items()
+        },
         layers=config["num_hidden_layers"],
         heads=config["num_attention_heads"],
         norm_epsilon=config["layer_norm_eps"],

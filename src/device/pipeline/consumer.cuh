@@ -78,15 +78,22 @@ struct Consumer {
       multiply<C>(operands, stage, unit);
       // Group 1 passed a turn before its first one, so its last one is owed to nobody.
       if (!(Last && last_unit && !more && group == 1)) pass_turn<C>(group);
+      float factors[C.early_factors() ? C.accumulators() : 1];
+      if constexpr (C.early_factors()) multiply_factors<C>(factors, current);
       if (last_unit) {
         ring.advance();
         if constexpr (!Last) fetch();
       }
       ptx::wgmma_wait();
-      // Factors per column are read from the stage until the last promotion.
-      if (last_unit && !C.column_scales) release<C>(ring, stage, writer);
-      promote<C>(sum[unit], current, unit, near_columns);
-      if (last_unit && C.column_scales) release<C>(ring, stage, writer);
+      // Late factors per column are read from the stage until the last promotion.
+      constexpr bool reads_stage = C.column_scales && !C.early_factors();
+      if (last_unit && !reads_stage) release<C>(ring, stage, writer);
+      if constexpr (C.early_factors()) {
+        promote_by<C.group_columns()>(sum[unit], factors);
+      } else {
+        promote<C>(sum[unit], current, unit, near_columns);
+      }
+      if (last_unit && reads_stage) release<C>(ring, stage, writer);
     }
   }
 };

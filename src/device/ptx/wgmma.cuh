@@ -25,6 +25,13 @@ DEEPGEMM_DEVICE void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
 }
 
+// mul.rn.f32, kept where it is written: in the shadow of a WGMMA, not sunk to its use behind the wait.
+DEEPGEMM_DEVICE float multiply_here(float a, float b) {
+  float product;
+  asm volatile("mul.rn.f32 %0, %1, %2;" : "=f"(product) : "f"(a), "f"(b));
+  return product;
+}
+
 // Operand lists of slot `s`: four registers for each 8 columns.
 #define DEEPGEMM_SLOT_8(s) s "0, " s "1, " s "2, " s "3"
 #define DEEPGEMM_SLOT_16(s) DEEPGEMM_SLOT_8(s) ", " s "4, " s "5, " s "6, " s "7"

@@ -53,6 +53,29 @@ DEEPGEMM_DEVICE int columns_of_near_scale(int tile_column, int group) {
   return scale_block_n - tile_column % scale_block_n - group % C.consumers_n * C.group_columns();
 }
 
+// Factors per column, as products with both rows' factors: computed while the unit is multiplied
+// (early_factors), one for each sum.
+template <GemmConfig C, int Group = 0>
+DEEPGEMM_DEVICE void multiply_factors(float* factors, const Scales<C>& scales) {
+  if constexpr (Group * 8 < C.group_columns()) {
+    float even, odd;
+    ptx::load_shared_f32x2(even, odd, scales.columns + Group * 32);
+    factors[4 * Group] = ptx::multiply_here(scales.row[0][0], even);
+    factors[4 * Group + 1] = ptx::multiply_here(scales.row[0][0], odd);
+    factors[4 * Group + 2] = ptx::multiply_here(scales.row[0][1], even);
+    factors[4 * Group + 3] = ptx::multiply_here(scales.row[0][1], odd);
+    multiply_factors<C, Group + 1>(factors, scales);
+  }
+}
+template <int Columns, int Group = 0>
+DEEPGEMM_DEVICE void promote_by(float* sum, const float* factors) {
+  if constexpr (Group * 8 < Columns) {
+    const float* f = factors + 4 * Group;
+    ptx::Promote<Group, 0>::apply(sum, f[0], f[1], f[2], f[3]);
+    promote_by<Columns, Group + 1>(sum, factors);
+  }
+}
+
 // The factors of eight columns differ, and are read from the stage as they are used. Why not kept
 // in registers: 128 columns need 32 of them, and the sums leave none.
 template <int Columns, int Group = 0>
