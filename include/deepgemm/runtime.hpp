@@ -36,6 +36,14 @@ DEEPGEMM_API RuntimeInfo runtime_info() noexcept;
 // Number of usable CUDA devices; 0 without a driver. Creates no context.
 DEEPGEMM_API int device_count() noexcept;
 
+// One config that the heuristics weighed, and the Policy fields that ask for it.
+struct CandidateReport {
+  std::string kernel;  // "fp8", "decode"
+  std::string config;
+  double predicted_us = 0;
+  std::vector<std::pair<std::string, int>> policy;
+};
+
 // How a problem would be, or was, computed.
 struct KernelReport {
   std::string kernel;  // "deepgemm_fp8_gemm"
@@ -45,6 +53,7 @@ struct KernelReport {
   std::string origin;  // "memory", "bundle", "disk", "compiled"; empty if not prepared
   double milliseconds = 0;
   int shared_bytes = 0, threads = 0, grid = 0, stages = 0;
+  std::vector<CandidateReport> candidates;  // of explain(), cheapest first; none for "general"
 };
 // Chooses the config; compiles nothing. device < 0: the figures of an H200. `args` may point to no
 // memory (data null): only shapes, strides and alignment count, and null counts as aligned.

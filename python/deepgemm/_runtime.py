@@ -21,6 +21,9 @@ class Report:
     threads: int
     grid: int
     stages: int
+    # Of explain(): every config weighed, cheapest first, each with "config", "predicted_us" and the
+    # "policy" that asks for it.
+    candidates: list[dict[str, Any]] = field(default_factory=list)
     problem: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:

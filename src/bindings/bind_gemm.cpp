@@ -40,6 +40,25 @@ nb::object gemm_binding(nb::handle a, nb::handle b, nb::handle out, nb::handle c
   return nb::borrow(out);
 }
 
+struct IntField {
+  const char* name;
+  std::optional<int> Policy::* member;
+};
+constexpr IntField int_fields[] = {
+    {"tile_m", &Policy::tile_m},
+    {"tile_n", &Policy::tile_n},
+    {"stages", &Policy::stages},
+    {"cluster_m", &Policy::cluster_m},
+    {"cluster_n", &Policy::cluster_n},
+    {"consumers", &Policy::consumers},
+    {"consumers_n", &Policy::consumers_n},
+    {"group", &Policy::group},
+    {"stage_blocks", &Policy::stage_blocks},
+    {"cluster_k", &Policy::cluster_k},
+    {"ctas_per_sm", &Policy::ctas_per_sm},
+    {"num_sms", &Policy::num_sms},
+};
+
 // One keyword of Policy's constructor and one attribute.
 template <class T>
 void set_field(const nb::kwargs& fields, const char* name, std::optional<T>& field) {
@@ -51,15 +70,7 @@ void set_field(const nb::kwargs& fields, const char* name, std::optional<T>& fie
 void make_policy(Policy* self, const nb::kwargs& fields) {
   new (self) Policy();
   set_field(fields, "kernel", self->kernel);
-  set_field(fields, "tile_m", self->tile_m);
-  set_field(fields, "tile_n", self->tile_n);
-  set_field(fields, "stages", self->stages);
-  set_field(fields, "cluster_m", self->cluster_m);
-  set_field(fields, "cluster_n", self->cluster_n);
-  set_field(fields, "consumers", self->consumers);
-  set_field(fields, "consumers_n", self->consumers_n);
-  set_field(fields, "group", self->group);
-  set_field(fields, "num_sms", self->num_sms);
+  for (const IntField& field : int_fields) set_field(fields, field.name, self->*field.member);
   set_field(fields, "raster_along_n", self->raster_along_n);
   set_field(fields, "ordered", self->ordered);
   for (const auto& [key, value] : fields) {
@@ -71,28 +82,23 @@ void make_policy(Policy* self, const nb::kwargs& fields) {
 }
 
 void bind_policy(nb::module_& module) {
-  nb::class_<Policy>(module, "Policy",
-                     "How to compute. Fields left None are chosen by the heuristics; an illegal\n"
-                     "choice is a ValueError that names the rule.")
-      .def("__init__", &make_policy, "fields"_a,
-           nb::sig("def __init__(self, *, kernel: str | None = None, tile_m: int | None = None, "
-                   "tile_n: int | None = None, stages: int | None = None, cluster_m: int | None "
-                   "= None, cluster_n: int | None = None, consumers: int | None = None, "
-                   "consumers_n: int | None = None, group: int | None = None, num_sms: int | None "
-                   "= None, raster_along_n: bool | None = None, ordered: bool | None = None) -> "
-                   "None"))
-      .def_rw("kernel", &Policy::kernel, nb::arg().none())
-      .def_rw("tile_m", &Policy::tile_m, nb::arg().none())
-      .def_rw("tile_n", &Policy::tile_n, nb::arg().none())
-      .def_rw("stages", &Policy::stages, nb::arg().none())
-      .def_rw("cluster_m", &Policy::cluster_m, nb::arg().none())
-      .def_rw("cluster_n", &Policy::cluster_n, nb::arg().none())
-      .def_rw("consumers", &Policy::consumers, nb::arg().none())
-      .def_rw("consumers_n", &Policy::consumers_n, nb::arg().none())
-      .def_rw("group", &Policy::group, nb::arg().none())
-      .def_rw("num_sms", &Policy::num_sms, nb::arg().none())
-      .def_rw("raster_along_n", &Policy::raster_along_n, nb::arg().none())
-      .def_rw("ordered", &Policy::ordered, nb::arg().none());
+  nb::class_<Policy> policy(module, "Policy",
+                            "How to compute. Fields left None are chosen by the heuristics; an "
+                            "illegal\nchoice is a ValueError that names the rule.");
+  policy.def("__init__", &make_policy, "fields"_a,
+             nb::sig("def __init__(self, *, kernel: str | None = None, tile_m: int | None = None, "
+                     "tile_n: int | None = None, stages: int | None = None, cluster_m: int | None "
+                     "= None, cluster_n: int | None = None, consumers: int | None = None, "
+                     "consumers_n: int | None = None, group: int | None = None, stage_blocks: int "
+                     "| None = None, cluster_k: int | None = None, ctas_per_sm: int | None = None, "
+                     "num_sms: int | None = None, raster_along_n: bool | None = None, ordered: "
+                     "bool | None = None) -> None"));
+  policy.def_rw("kernel", &Policy::kernel, nb::arg().none());
+  for (const IntField& field : int_fields) {
+    policy.def_rw(field.name, field.member, nb::arg().none());
+  }
+  policy.def_rw("raster_along_n", &Policy::raster_along_n, nb::arg().none());
+  policy.def_rw("ordered", &Policy::ordered, nb::arg().none());
 }
 
 }  // namespace

@@ -27,6 +27,18 @@ nb::dict to_dict(const KernelReport& report) {
   result["threads"] = report.threads;
   result["grid"] = report.grid;
   result["stages"] = report.stages;
+  nb::list candidates;
+  for (const CandidateReport& candidate : report.candidates) {
+    nb::dict policy;
+    policy["kernel"] = candidate.kernel;
+    for (const auto& [name, value] : candidate.policy) policy[name.c_str()] = value;
+    nb::dict entry;
+    entry["config"] = candidate.config;
+    entry["predicted_us"] = candidate.predicted_us;
+    entry["policy"] = policy;
+    candidates.append(entry);
+  }
+  result["candidates"] = candidates;
   return result;
 }
 

@@ -1,4 +1,5 @@
 // explain, prepare and the list of selectable kernels.
+#include <algorithm>
 #include <string>
 
 #include "core/text.hpp"
@@ -46,9 +47,48 @@ KernelReport report_of(const plan::GemmPlan& p) {
   return report;
 }
 
+int sms_of(int device) { return device < 0 ? h200_sms : plan::hopper_device(device).sm_count; }
+
 plan::GemmPlan plan_of(const GemmArgs& args, const Policy* policy, int device) {
-  const int num_sms = device < 0 ? h200_sms : plan::hopper_device(device).sm_count;
-  return plan::make_gemm_plan(make_problem(args), args, policy, num_sms);
+  return plan::make_gemm_plan(make_problem(args), args, policy, sms_of(device));
+}
+
+CandidateReport candidate(const heuristics::GemmChoice& choice) {
+  const device::GemmConfig& c = choice.config;
+  return {"fp8",
+          heuristics::describe(c),
+          choice.predicted_us,
+          {{"tile_m", c.tile_m},
+           {"tile_n", c.tile_n},
+           {"consumers", c.consumers},
+           {"consumers_n", c.consumers_n},
+           {"stages", c.stages},
+           {"cluster_m", c.cluster_m},
+           {"cluster_n", c.cluster_n},
+           {"ordered", c.ordered}}};
+}
+
+CandidateReport candidate(const heuristics::DecodeChoice& choice) {
+  const device::DecodeConfig& c = choice.config;
+  return {"decode",
+          heuristics::describe(c),
+          choice.predicted_us,
+          {{"consumers", c.consumers},
+           {"stage_blocks", c.stage_blocks},
+           {"stages", c.stages},
+           {"cluster_k", c.cluster_k},
+           {"ctas_per_sm", c.ctas_per_sm}}};
+}
+
+std::vector<CandidateReport> candidates_of(const GemmArgs& args, int device) {
+  const plan::GemmCandidates found =
+      plan::gemm_candidates(make_problem(args), args, sms_of(device));
+  std::vector<CandidateReport> reports;
+  for (const auto& choice : found.fp8) reports.push_back(candidate(choice));
+  for (const auto& choice : found.decode) reports.push_back(candidate(choice));
+  std::sort(reports.begin(), reports.end(),
+            [](const auto& a, const auto& b) { return a.predicted_us < b.predicted_us; });
+  return reports;
 }
 
 struct Selectable {
@@ -95,7 +135,9 @@ std::vector<Selectable> all_selectable() {
 }  // namespace
 
 KernelReport explain(const GemmArgs& args, const Policy* policy, int device) {
-  return report_of(plan_of(args, policy, device));
+  KernelReport report = report_of(plan_of(args, policy, device));
+  report.candidates = candidates_of(args, device);
+  return report;
 }
 
 KernelReport prepare(const GemmArgs& args, const Policy* policy, int device) {

@@ -250,6 +250,17 @@ GemmPlan make_gemm_plan(const GemmProblem& problem, const GemmArgs& args, const 
   return fp8_plan(request_of(problem, args, a, b, num_sms), policy);
 }
 
+GemmCandidates gemm_candidates(const GemmProblem& problem, const GemmArgs& args, int num_sms) {
+  const RowsByK a = operand_a(args, problem), b = operand_b(args, problem);
+  GemmCandidates found;
+  if (!why_not_fp8(problem, a, b).empty()) return found;
+  found.fp8 = heuristics::candidates(request_of(problem, args, a, b, num_sms));
+  if (why_not_decode(problem, a, b).empty()) {
+    found.decode = heuristics::candidates(decode_request(problem, args, num_sms));
+  }
+  return found;
+}
+
 void run(const GemmPlan& plan, CUfunction function, const GemmProblem& problem,
          const GemmArgs& args, const CallOptions& options) {
   driver::LaunchShape shape;

@@ -29,6 +29,13 @@ struct GemmPlan {
 // `policy` may be null. Throws ValueError for an illegal policy, Error where no kernel fits.
 GemmPlan make_gemm_plan(const GemmProblem& problem, const GemmArgs& args, const Policy* policy,
                         int num_sms);
+// What make_gemm_plan() weighs without a policy, cheapest first; empty where only the general
+// kernel can take the problem.
+struct GemmCandidates {
+  std::vector<heuristics::GemmChoice> fp8;
+  std::vector<heuristics::DecodeChoice> decode;
+};
+GemmCandidates gemm_candidates(const GemmProblem& problem, const GemmArgs& args, int num_sms);
 // Launches on options.stream; the device's context must be current.
 void run(const GemmPlan& plan, CUfunction function, const GemmProblem& problem,
          const GemmArgs& args, const CallOptions& options);

@@ -119,6 +119,7 @@ def check(
         **options,
     )
     found = place.read_guarded(base, m, n, pitch)
+    options.pop("policy", None)
     want = oracle.cast(oracle.product(a.real, b.real, **host, **options), out_dtype)
     assert oracle.same_bits(found, want), (shape, out_dtype, fast_sfa, pitch_extra, offset)
 
@@ -287,6 +288,34 @@ def nan_and_zero(place: Place) -> None:
     assert (np.delete(out[77], 9) == 0).all()
 
 
+def every_candidate(place: Place) -> None:
+    """Every config that the heuristics weigh, forced, on shapes with tails.
+
+    Factors per 128 columns and per column, with and without C added in place.
+    """
+    rng = np.random.default_rng(13)
+    shapes = ((1, 136, 256), (17, 200, 1152), (60, 576, 640), (128, 136, 1024), (300, 520, 400))
+    for shape, columns, out_dtype in itertools.product(
+        shapes, ((128, 128), (1, 128)), ("bfloat16", "float32")
+    ):
+        granularity = ((1, 128), columns)
+        report = deepgemm.explain("gemm", *shape, granularity=granularity, out_dtype=out_dtype)
+        assert len(report.candidates) > 3
+        for candidate in report.candidates:
+            policy = candidate["policy"]
+            check(place, rng, shape, granularity=granularity, out_dtype=out_dtype, policy=policy)
+    for candidate in deepgemm.explain(
+        "gemm", 129, 136, 256, granularity=((1, 128), (1, 128)), out_dtype="float32", c=True
+    ).candidates:
+        a = oracle.exact_operand(rng, 129, 256, (1, 128))
+        b = oracle.exact_operand(rng, 136, 256, (1, 128))
+        left, right = operands(place, a, b, True, 0, 0)
+        out = place.put(np.full((129, 136), 3, np.float32))
+        deepgemm.gemm(left, right, out, c=out, granularity=(1, 128), policy=candidate["policy"])
+        want = oracle.product(a.real, b.real) + 3
+        assert oracle.same_bits(out.to_numpy(), oracle.cast(want, "float32")), candidate
+
+
 def quantizers(place: Place) -> None:
     """Bit for bit what NumPy computes, and back."""
     rng = np.random.default_rng(11)
@@ -316,7 +345,7 @@ def strict_after_warmup(place: Place) -> None:
 def _bodies() -> Iterator[Callable[[Place], None]]:
     yield from (exact_shapes, granularities, unaligned, epilogue, accumulate, repeat)
     yield from (against_the_cpu, other_dtypes, layouts, nan_and_zero, quantizers)
-    yield strict_after_warmup
+    yield from (every_candidate, strict_after_warmup)
 
 
 BODIES = {body.__name__: body for body in _bodies()}

@@ -86,6 +86,25 @@ def measure(case: Case, support: Any, options: Options) -> Row:
     return row
 
 
+def measure_candidates(m: int, n: int, k: int, candidates: list[dict[str, Any]]) -> None:
+    """Time every candidate of ``deepgemm.explain`` on the current GPU, in burst.
+
+    Each gets ``"measured_us"``. FP8 with (1, 128) and (128, 128) factors, BF16 out. Needs torch.
+    """
+    from deepgemm.torch import bench_support as support
+
+    a = deepgemm.quantize(support.random_matrix(m, k, 1), (1, 128))
+    b = deepgemm.quantize(support.random_matrix(n, k, 2), (128, 128))
+    out = support.empty(m, n, "bfloat16")
+
+    def call(policy: dict[str, Any]) -> Callable[[], Any]:
+        return lambda: deepgemm.gemm(a, b, out, policy=policy)
+
+    calls = [call(candidate["policy"]) for candidate in candidates]
+    for candidate, samples in zip(candidates, support.burst_us(calls, 9), strict=True):
+        candidate["measured_us"] = round(statistics.median(samples), 2)
+
+
 def measure_all(
     cases: tuple[Case, ...], support: Any, options: Options
 ) -> Iterator[tuple[Case, Row]]:

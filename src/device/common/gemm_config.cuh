@@ -173,7 +173,8 @@ DEEPGEMM_SHARED_CODE constexpr const char* broken_rule(const GemmConfig& c) {
   if (c.ordered && c.consumers != 2) return "ordered needs two consumer warpgroups";
   // One partial unit, the sums of all units, and 32 for addresses, scales and the loop.
   const int registers = c.accumulators() * (1 + c.units()) + 32;
-  if (registers > c.consumer_budget()) return "accumulators exceed the register budget of the warpgroup";
+  if (registers > c.consumer_budget())
+    return "accumulators exceed the register budget of the warpgroup";
   if (shared_map(c).total > max_shared_bytes) return "shared memory exceeds 232448 bytes";
   return nullptr;
 }

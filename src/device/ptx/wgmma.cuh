@@ -25,7 +25,8 @@ DEEPGEMM_DEVICE void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
 }
 
-// mul.rn.f32, kept where it is written: in the shadow of a WGMMA, not sunk to its use behind the wait.
+// mul.rn.f32, kept where it is written: in the shadow of a WGMMA, not sunk to its use behind the
+// wait.
 DEEPGEMM_DEVICE float multiply_here(float a, float b) {
   float product;
   asm volatile("mul.rn.f32 %0, %1, %2;" : "=f"(product) : "f"(a), "f"(b));
