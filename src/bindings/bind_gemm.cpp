@@ -64,7 +64,15 @@ template <class T>
 void set_field(const nb::kwargs& fields, const char* name, std::optional<T>& field) {
   if (!fields.contains(name)) return;
   const nb::object value = fields[name];
-  if (!value.is_none()) field = nb::cast<T>(value);
+  if (value.is_none()) return;
+  T found{};
+  if (!nb::try_cast(value, found)) {
+    throw TypeError(complaint(std::string("policy.") + name, nb::repr(value).c_str(),
+                              std::is_same_v<T, std::string> ? "a str"
+                              : std::is_same_v<T, bool>      ? "a bool"
+                                                             : "an int"));
+  }
+  field = std::move(found);
 }
 
 void make_policy(Policy* self, const nb::kwargs& fields) {

@@ -31,7 +31,9 @@ nb::dict to_dict(const KernelReport& report) {
   for (const CandidateReport& candidate : report.candidates) {
     nb::dict policy;
     policy["kernel"] = candidate.kernel;
-    for (const auto& [name, value] : candidate.policy) policy[name.c_str()] = value;
+    for (const auto& [name, value] : candidate.policy) {
+      policy[name.c_str()] = name == "ordered" ? nb::cast(value != 0) : nb::cast(value);
+    }
     nb::dict entry;
     entry["config"] = candidate.config;
     entry["predicted_us"] = candidate.predicted_us;

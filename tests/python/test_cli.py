@@ -172,7 +172,9 @@ def test_warmup_and_cache(capsys, cache, tmp_path):
 @needs_nvrtc
 def test_strict_jit_forbids_a_compile(cache):
     with deepgemm.options(strict_jit=True), pytest.raises(deepgemm.Error, match="strict"):
-        deepgemm.warmup([(512, 4096, 4096)])
+        # A tile that no other test compiles into this process's memory.
+        policy = {"tile_m": 128, "tile_n": 48, "consumers": 2, "stages": 5}
+        deepgemm.warmup([{"m": 512, "n": 4096, "k": 4096, "policy": policy}])
 
 
 def test_warmup_needs_problems(capsys):

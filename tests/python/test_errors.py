@@ -163,6 +163,12 @@ BAD = {
     "layout": ((X, Y), {"layout": "xy"}, ValueError, r'layout: found "xy", need one of "nt"'),
     "activation": ((X, Y), {"activation": "tanh"}, ValueError, r'activation: found "tanh", need'),
     "policy": ((X, Y), {"policy": 3}, TypeError, r"policy: found an object of type int"),
+    "value of a policy's field": (
+        (X, Y),
+        {"policy": {"tile_m": "wide"}},
+        TypeError,
+        r"policy.tile_m: found 'wide', need an int",
+    ),
     "field of policy": (
         (X, Y),
         {"policy": {"tile": 3}},
