@@ -4,10 +4,10 @@
 source "$(dirname "$0")/lib.sh"
 
 # The stub is generated; a test compares it with the module.
-python_files=(python tests/python tools)
+python_files=(python tests/python tools examples)
 
 check_format() {
-  git ls-files '*.cpp' '*.hpp' '*.h' '*.cuh' | xargs -r clang-format --dry-run -Werror &&
+  git ls-files '*.cpp' '*.hpp' '*.c' '*.h' '*.cuh' | xargs -r clang-format --dry-run -Werror &&
     ruff format --check --exclude '*.pyi' "${python_files[@]}"
 }
 

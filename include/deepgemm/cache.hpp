@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,9 +30,11 @@ struct CacheEntry {
 // With `verify`, each entry's checksum is recomputed.
 DEEPGEMM_API std::vector<CacheEntry> list_cache(bool verify);
 
-// Strict mode: after warm-up, a compile is an Error.
-DEEPGEMM_API void set_strict(bool strict) noexcept;
-DEEPGEMM_API bool strict() noexcept;
+// Strict mode of the calling thread: after warm-up, a compile is an Error. Unset: as the
+// environment variable DEEPGEMM_STRICT_JIT says at each use.
+DEEPGEMM_API void set_strict(std::optional<bool> strict) noexcept;
+DEEPGEMM_API std::optional<bool> strict_setting() noexcept;
+DEEPGEMM_API bool strict() noexcept;  // what holds
 // Directories that may hold libnvrtc (Python wheels), tried before the system's.
 DEEPGEMM_API void set_nvrtc_search_path(std::vector<std::string> directories);
 

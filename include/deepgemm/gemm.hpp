@@ -34,8 +34,12 @@ struct GemmArgs {
   Layout layout = Layout::nt;
 };
 
-// Fields left unset are chosen by the heuristics; an illegal choice is a ValueError naming the
-// rule.
+// Which kernel of a GPU computes a product, and how. Fields left unset are chosen by the
+// heuristics; an illegal choice is a ValueError that names the field or the rule. tile_m, tile_n,
+// consumers_n, cluster_m, cluster_n, group, raster_along_n and ordered ask for the fp8 kernel;
+// stage_blocks, cluster_k and ctas_per_sm for decode; consumers and stages for either. Where it
+// cannot take the problem, that is a ValueError too. Arrays in host memory are computed as if there
+// were no policy.
 struct Policy {
   std::optional<std::string> kernel;  // "fp8", "decode" or "general"
   std::optional<int> tile_m, tile_n, stages, cluster_m, cluster_n, consumers, consumers_n, group,
@@ -46,7 +50,11 @@ struct Policy {
 struct CallOptions {
   Stream stream = nullptr;
   const Policy* policy = nullptr;
-  int num_sms = 0;                 // 0: all of the device
+  // SMs that a kernel may occupy; 0: all of the device. With Policy::num_sms, the smaller counts.
+  // The FP8, quantise and dequantise kernels launch no more CTAs, and the decode kernel is not
+  // chosen if it would. The general kernel (see explain) has one CTA for each 64 x 64 of out,
+  // whatever this says.
+  int num_sms = 0;
   bool pdl = false;                // programmatic dependent launch
   bool accumulate_in_f64 = false;  // CPU backend only: FP64 sums, for tests
 };

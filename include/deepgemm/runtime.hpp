@@ -35,6 +35,9 @@ struct RuntimeInfo {
 DEEPGEMM_API RuntimeInfo runtime_info() noexcept;
 // Number of usable CUDA devices; 0 without a driver. Creates no context.
 DEEPGEMM_API int device_count() noexcept;
+// 0 if CUDA device 0 is a Hopper GPU, else -1: the device whose figures count if none is named.
+// Creates no context.
+DEEPGEMM_API int usable_device() noexcept;
 
 // One config that the heuristics weighed, and the Policy fields that ask for it.
 struct CandidateReport {
@@ -55,13 +58,18 @@ struct KernelReport {
   int shared_bytes = 0, threads = 0, grid = 0, stages = 0;
   std::vector<CandidateReport> candidates;  // of explain(), cheapest first; none for "general"
 };
-// Chooses the config; compiles nothing. device < 0: the figures of an H200. `args` may point to no
-// memory (data null): only shapes, strides and alignment count, and null counts as aligned.
-DEEPGEMM_API KernelReport explain(const GemmArgs& args, const Policy* policy = nullptr,
-                                  int device = -1);
-// Chooses, then compiles (or finds in the cache) and, with device >= 0, loads the kernel.
-DEEPGEMM_API KernelReport prepare(const GemmArgs& args, const Policy* policy = nullptr,
-                                  int device = -1);
+// Whose figures count.
+struct ReportOptions {
+  const Policy* policy = nullptr;
+  int device = -1;   // below 0: the figures of an H200
+  int num_sms = 0;   // as CallOptions::num_sms
+  bool load = true;  // of prepare(): also load the kernel, if a device is named
+};
+// Chooses the config; compiles nothing. `args` may point to no memory (data null): only shapes,
+// strides and alignment count, and null counts as aligned.
+DEEPGEMM_API KernelReport explain(const GemmArgs& args, const ReportOptions& options = {});
+// Chooses, then compiles (or finds in the cache) and may load the kernel.
+DEEPGEMM_API KernelReport prepare(const GemmArgs& args, const ReportOptions& options = {});
 // Every config that the heuristics can select, as reports whose `kernel`/`config` name it.
 DEEPGEMM_API std::vector<KernelReport> selectable_kernels();
 // Compiles selectable_kernels()[index] with ptxas -v, touching no cache; returns the log.

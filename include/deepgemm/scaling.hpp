@@ -30,6 +30,13 @@ struct ScaleExtents {
 DEEPGEMM_API ScaleExtents scale_extents(const Granularity& granularity, std::int64_t rows,
                                         std::int64_t k) noexcept;
 
+// (1, 7168) of a K of 7168 is (1, whole): one form, so that equal problems compare equal. 128 and
+// less stay, because kernels know them by number.
+DEEPGEMM_API Granularity canonical(const Granularity& granularity, std::int64_t rows,
+                                   std::int64_t k) noexcept;
+// Rows of the fast layout of FP32 factors, whose rows are contiguous: padded to 16 bytes for TMA.
+constexpr std::int64_t fast_scale_pitch(std::int64_t rows) noexcept { return (rows + 3) / 4 * 4; }
+
 // Values with their scale factors. No sf: unscaled (every factor is 1).
 // sf is float32 or float8_e8m0fnu, on the values' device, of shape scale_extents(), any strides;
 // a per-tensor sf may also have rank 0 or one element.

@@ -243,11 +243,13 @@ def report_gemm(
     layout: object,
     granularity: object,
     policy: object,
-    device: int,
+    device: int | None,
     compile: bool,
 ) -> dict[str, Any]:
     """
-    How gemm would compute this; with `compile` the kernel is prepared too.
+    How gemm would compute this on `device` (None: the arrays', else 0 if it is a Hopper
+    GPU; -1: the figures of an H200). With `compile` the kernel is prepared too, and loaded
+    on a named device.
     """
 
 def report_shape(
@@ -264,7 +266,7 @@ def report_shape(
     c: bool,
     bias: bool,
     policy: object,
-    device: int,
+    device: int | None,
     compile: bool,
 ) -> dict[str, Any]:
     """
@@ -288,8 +290,13 @@ def clear_cache() -> int:
 def list_cache(verify: bool = False) -> list[dict[str, Any]]:
     """The entries of the directory; `verify` recomputes their checksums."""
 
-def set_strict(strict: bool) -> None:
-    """From now on, a compile is an Error."""
+def set_strict(strict: bool | None) -> None:
+    """
+    Whether a compile is an Error in this thread; None: as the environment says.
+    """
+
+def strict_setting() -> bool | None:
+    """What set_strict() was last given here."""
 
 def strict() -> bool:
     """Whether strict mode is on."""

@@ -43,12 +43,15 @@ def gemm(
             [K, N]; ``"tn"`` [K, M], [K, N]; ``"tt"`` [K, M], [N, K].
         granularity: (rows, k) that one scale factor covers, None for the whole extent; one pair
             for both operands or a pair of pairs. Needed where the shape of sf fits two.
-        policy: a :class:`Policy`, or a dict of its fields, to overrule the choice of kernel.
+        policy: a :class:`Policy`, or a dict of its fields, to overrule the choice of kernel on a
+            GPU. A field that only one kernel has asks for that kernel. In host memory there is
+            nothing to choose: the fields' names and types are checked, and it changes nothing.
         stream: an int, or an object with ``__cuda_stream__``, ``cuda_stream`` or ``ptr``; default:
             the current stream of a's framework.
 
     Raises:
-        ValueError: shape, stride, value, device or granularity. TypeError: dtype, or no array.
+        ValueError: shape, stride, value, device, granularity, or a policy that is illegal or
+            asks for a kernel that cannot take the problem. TypeError: dtype, or no array.
         deepgemm.Error: driver, device or compiler.
     """
     if isinstance(policy, dict):

@@ -26,13 +26,18 @@ def set_options(
     """Set options for this thread until they are set again; those left None stay as they are.
 
     Args:
-        num_sms: SMs that a kernel may occupy (persistent CTAs launched at once); 0 is all of them.
+        num_sms: SMs that a kernel may occupy; 0 is all of them, and the smaller counts where a
+            policy has its own. Products by the FP8 kernel, quantise and dequantise launch no more
+            CTAs than that, and the decode kernel (few rows of a) is not chosen if it would. The
+            general kernel, which computes what neither takes (``deepgemm.explain`` tells),
+            cannot be limited: it has a CTA for each 64 x 64 of out.
         pdl: launch with programmatic dependent launch, so that a kernel's prologue overlaps the
             end of the one before it in the stream.
         deterministic: forbid kernels whose result depends on the order of atomics. Every kernel
             that exists today gives bit-identical results, whatever this says.
         strict_jit: raise ``deepgemm.Error`` where a kernel would have to be compiled: set it after
-            warm-up.
+            warm-up. Until set, and after a ``with`` block that set it, the environment variable
+            ``DEEPGEMM_STRICT_JIT`` decides.
         device: CUDA device that the options are for; None: every device that has none of its own.
 
     Raises:
@@ -64,7 +69,7 @@ def options(
             deepgemm.gemm(a, b)
     """
     key = _EVERY_DEVICE if device is None else device
-    before, strict = ext.get_options(key), ext.strict()
+    before, strict = ext.get_options(key), ext.strict_setting()
     try:
         set_options(
             num_sms=num_sms,

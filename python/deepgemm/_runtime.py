@@ -1,7 +1,7 @@
 """What was found on this machine, why a config is chosen, and kernels prepared ahead."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from deepgemm._library import Policy, as_policy, ext
@@ -77,7 +77,9 @@ def explain(op: str, *operands: Any, device: int | None = None, **options: Any) 
     Args:
         op: ``"gemm"``.
         operands: the arrays, as for :func:`gemm`; or M, N, K for aligned arrays of these extents.
-        device: CUDA device whose figures count; default: the figures of an H200.
+        device: CUDA device whose figures count, -1 for those of an H200; default: the arrays'
+            device, else device 0 if it is a Hopper GPU, else -1. The thread's ``num_sms`` (see
+            :func:`options`) limits it as it does the operation.
         options: the keywords of the operation. With M, N, K also ``a_dtype``, ``b_dtype``,
             ``out_dtype`` (names), ``granularity`` ((1, 128) and (128, 128) for float8; None for no
             scale factors), ``c`` and ``bias`` (bool).
@@ -85,7 +87,7 @@ def explain(op: str, *operands: Any, device: int | None = None, **options: Any) 
     Raises:
         ValueError: unknown ``op``, or what the operation itself would raise.
     """
-    return _report(op, operands, options, -1 if device is None else device, compile=False)
+    return _report(op, operands, options, device, compile=False)
 
 
 def warmup(
@@ -96,13 +98,15 @@ def warmup(
 ) -> list[Report]:
     """Compile the kernels of a list of problems ahead of time, into the cache.
 
-    Works with no GPU and no driver, as long as NVRTC is there.
+    Works with no GPU and no driver, as long as NVRTC is there. The thread's ``num_sms`` counts
+    as in :func:`explain`.
 
     Args:
         problems: each an (M, N, K), or a mapping with the keys ``m``, ``n``, ``k`` and the options
             that :func:`explain` takes with M, N, K. M matters only through the number of tiles, so
             give the smallest, the usual and the largest.
-        device: also load the kernels on this CUDA device; default: compile only.
+        device: choose for this CUDA device, and load the kernels there (-1: for an H200, and load
+            nothing); default: choose as :func:`explain` does, compile only.
         progress: called after each problem with its number (from 1), their count, its report.
 
     Returns:
@@ -120,7 +124,7 @@ def warmup(
             else dict(zip("mnk", problem, strict=True))
         )
         shape = tuple(keys.pop(name) for name in "mnk")
-        report = _report("gemm", shape, keys, -1 if device is None else device, compile=True)
+        report = _report("gemm", shape, keys, device, compile=True)
         reports.append(report)
         if progress is not None:
             progress(number, len(every), report)
@@ -128,7 +132,12 @@ def warmup(
 
 
 def _report(
-    op: str, operands: tuple[Any, ...], options: dict[str, Any], device: int, *, compile: bool
+    op: str,
+    operands: tuple[Any, ...],
+    options: dict[str, Any],
+    device: int | None,
+    *,
+    compile: bool,
 ) -> Report:
     if op != "gemm":
         raise ValueError(f'op: found {op!r}, need one of "gemm"')
@@ -142,7 +151,7 @@ def _report_shape(
     n: int,
     k: int,
     *,
-    device: int,
+    device: int | None,
     compile: bool,
     a_dtype: str = "float8_e4m3fn",
     b_dtype: str = "float8_e4m3fn",
@@ -194,7 +203,7 @@ def _report_arrays(
     b: Any,
     out: Any = None,
     *,
-    device: int,
+    device: int | None,
     compile: bool,
     c: Any = None,
     bias: Any = None,
@@ -225,8 +234,3 @@ def _report_arrays(
         compile,
     )
     return Report(**found, problem={"op": "gemm", "layout": layout})
-
-
-def as_json(value: Any) -> Any:
-    """A dataclass of this module as what ``json.dumps`` takes."""
-    return asdict(value)

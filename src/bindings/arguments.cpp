@@ -27,16 +27,6 @@ bool is_sequence(nb::handle object) {
   return PyTuple_Check(object.ptr()) || PyList_Check(object.ptr());
 }
 
-// What a program writes as (1, K) is the granularity (1, whole), and likewise for rows; 32 and 128
-// stay what they are, since blocks of that size mean the same for any K.
-std::int64_t as_whole(std::int64_t part, std::int64_t extent) {
-  return part == extent && part != 1 && part != 32 && part != 128 ? Granularity::whole : part;
-}
-
-Granularity normalised(Granularity granularity, std::int64_t rows, std::int64_t k) {
-  return {as_whole(granularity.rows, rows), as_whole(granularity.k, k)};
-}
-
 template <class Enum, std::size_t count>
 Enum parse_word(nb::handle word, const char* argument,
                 const std::array<std::pair<std::string_view, Enum>, count>& known) {
@@ -164,13 +154,13 @@ Layout parse_layout(nb::handle layout) {
   return parse_word(layout, "layout", known);
 }
 
-const Policy* parse_policy(nb::handle policy) {
-  if (policy.is_none()) return nullptr;
+std::optional<Policy> parse_policy(nb::handle policy) {
+  if (policy.is_none()) return std::nullopt;
   if (!nb::isinstance<Policy>(policy)) {
     throw TypeError(complaint("policy", "an object of type " + type_name_of(policy),
                               "a deepgemm.Policy or a dict of its fields"));
   }
-  return &nb::cast<const Policy&>(policy, false);
+  return nb::cast<const Policy&>(policy, false);
 }
 
 namespace {
@@ -187,7 +177,7 @@ void import_extras(const GemmHandles& handles, GemmCall& call) {
 // As in row-major BLAS, the first letter tells a (n = [M, K], t = [K, M]) and the second one b
 // (t = [N, K], n = [K, N]). A turned a is the same memory with its dimensions swapped, and any
 // strides are taken: the library sees it as [M, K].
-void set_extents(Layout layout, GemmCall& call, std::int64_t& k) {
+void set_extents(Layout layout, GemmCall& call) {
   require_matrix(call.a.values.view, "a");
   require_matrix(call.b.values.view, "b");
   const bool b_turned = layout == Layout::nt || layout == Layout::tt;
@@ -196,7 +186,6 @@ void set_extents(Layout layout, GemmCall& call, std::int64_t& k) {
   }
   call.args.layout = b_turned ? Layout::nt : Layout::nn;
   call.m = call.a.values.view.shape[0];
-  k = call.a.values.view.shape[1];
   call.n = call.b.values.view.shape[b_turned ? 0 : 1];
 }
 
@@ -207,10 +196,7 @@ GemmCall import_gemm(const GemmHandles& handles) {
   call.a = import_operand(handles.a, "a", "sfa");
   call.b = import_operand(handles.b, "b", "sfb");
   apply_granularity(handles.granularity, call.a, call.b);
-  std::int64_t k = 0;
-  set_extents(parse_layout(handles.layout), call, k);
-  if (call.a.granularity) call.a.granularity = normalised(*call.a.granularity, call.m, k);
-  if (call.b.granularity) call.b.granularity = normalised(*call.b.granularity, call.n, k);
+  set_extents(parse_layout(handles.layout), call);
   call.args.a = call.a.scaled_view();
   call.args.b = call.b.scaled_view();
   call.args.activation = parse_activation(handles.activation);

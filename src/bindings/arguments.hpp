@@ -31,8 +31,8 @@ void apply_granularity(nb::handle granularity, Operand& a, Operand& b);
 
 Activation parse_activation(nb::handle activation);
 Layout parse_layout(nb::handle layout);
-// A Policy, or null for None.
-const Policy* parse_policy(nb::handle policy);
+// A copy, since the caller's may change while the GIL is released; nothing for None.
+std::optional<Policy> parse_policy(nb::handle policy);
 
 // Every argument of deepgemm.gemm but the stream and the output's allocation.
 struct GemmHandles {

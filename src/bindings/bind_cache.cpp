@@ -1,4 +1,5 @@
 // The kernel cache, strict mode and NVRTC's search path.
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
 #include <string>
@@ -55,7 +56,9 @@ void bind_cache(nb::module_& module) {
   module.def("list_cache", &entries, "verify"_a = false,
              nb::sig("def list_cache(verify: bool = False) -> list[dict[str, typing.Any]]"),
              "The entries of the directory; `verify` recomputes their checksums.");
-  module.def("set_strict", &set_strict, "strict"_a, "From now on, a compile is an Error.");
+  module.def("set_strict", &set_strict, "strict"_a.none(),
+             "Whether a compile is an Error in this thread; None: as the environment says.");
+  module.def("strict_setting", &strict_setting, "What set_strict() was last given here.");
   module.def("strict", &strict, "Whether strict mode is on.");
   module.def("set_nvrtc_search_path", &set_nvrtc_search_path, "directories"_a,
              "Directories that may hold libnvrtc.");

@@ -54,7 +54,10 @@ nb::object to_dlpack(const DeviceArray& array, nb::handle stream, nb::handle max
     nb::raise_python_error();
   }
   // Work of this library may be in flight on any stream: wait, unless the consumer declines (-1).
-  if (!PyLong_Check(stream.ptr()) || PyLong_AsLongLong(stream.ptr()) != -1) array.synchronize();
+  if (!PyLong_Check(stream.ptr()) || PyLong_AsLongLong(stream.ptr()) != -1) {
+    const nb::gil_scoped_release released;
+    array.synchronize();
+  }
   const bool versioned = !max_version.is_none() && nb::cast<int>(nb::object(max_version[0])) >= 1;
   if (versioned) {
     auto owned = std::make_unique<Export<dlpack::ManagedTensorVersioned>>(array);
@@ -107,8 +110,6 @@ DeviceArray from_numpy(nb::handle source, nb::handle dtype, int device) {
     }
     view.dtype = logical;
   }
-  DeviceArray result({view.shape.begin(), view.shape.begin() + view.rank}, view.dtype,
-                     device_from_index(device));
   std::int64_t expected = 1;
   for (int i = view.rank - 1; i >= 0; --i) {
     if (view.shape[i] > 1 && view.strides[i] != expected && view.size() > 0) {
@@ -117,6 +118,9 @@ DeviceArray from_numpy(nb::handle source, nb::handle dtype, int device) {
     }
     expected *= view.shape[i];
   }
+  const nb::gil_scoped_release released;
+  DeviceArray result({view.shape.begin(), view.shape.begin() + view.rank}, view.dtype,
+                     device_from_index(device));
   result.copy_from(view.data);
   return result;
 }
@@ -127,7 +131,10 @@ nb::object to_numpy(const DeviceArray& self) {
   }
   const TensorView& view = self.view();
   Output output = allocate_numpy(view.dtype, view.shape.data(), view.rank);
-  self.copy_to(output.array.view.data);
+  {
+    const nb::gil_scoped_release released;
+    self.copy_to(output.array.view.data);
+  }
   return output.object;
 }
 
@@ -143,7 +150,9 @@ void bind_device_array(nb::module_& module) {
           "__init__",
           [](DeviceArray* self, const std::vector<std::int64_t>& shape, nb::handle dtype,
              int device) {
-            new (self) DeviceArray(shape, parse_dtype(dtype, "dtype"), device_from_index(device));
+            const DType type = parse_dtype(dtype, "dtype");
+            const nb::gil_scoped_release released;
+            new (self) DeviceArray(shape, type, device_from_index(device));
           },
           "shape"_a, "dtype"_a.none(), "device"_a = 0,
           nb::sig("def __init__(self, shape: Sequence[int], dtype: object, device: int = 0) -> "
@@ -171,12 +180,14 @@ void bind_device_array(nb::module_& module) {
                   "Copies a C-contiguous array; `dtype` re-reads elements of the same size.")
       .def("to_numpy", &to_numpy, nb::sig("def to_numpy(self) -> typing.Any"),
            "Copies to a NumPy array (ml_dtypes for bfloat16 and float8).")
-      .def("fill", &DeviceArray::fill, "byte"_a, "Sets every byte.")
+      .def("fill", &DeviceArray::fill, "byte"_a, nb::call_guard<nb::gil_scoped_release>(),
+           "Sets every byte.")
       .def("strided", &DeviceArray::strided, "shape"_a, "strides"_a, "offset"_a = 0,
            nb::sig("def strided(self, shape: Sequence[int], strides: Sequence[int], offset: int = "
                    "0) -> DeviceArray"),
            "Another shape over the same memory; strides and offset in elements.")
-      .def("synchronize", &DeviceArray::synchronize, "Waits for all work of the device.")
+      .def("synchronize", &DeviceArray::synchronize, nb::call_guard<nb::gil_scoped_release>(),
+           "Waits for all work of the device.")
       .def("__repr__",
            [](const DeviceArray& a) { return "DeviceArray(" + describe(a.view()) + ")"; })
       .def("__dlpack_device__", &dlpack_device,

@@ -23,7 +23,8 @@ nb::object gemm_binding(nb::handle a, nb::handle b, nb::handle out, nb::handle c
   const Array& like = call.a.values;
   CallOptions options = call_options(like.view.device);
   options.stream = find_stream(stream, like);
-  options.policy = parse_policy(policy);
+  const std::optional<Policy> chosen = parse_policy(policy);
+  if (chosen) options.policy = &*chosen;
   options.accumulate_in_f64 = accumulate_in_f64;
   std::optional<Output> output;
   if (!call.out) {
@@ -67,6 +68,10 @@ void set_field(const nb::kwargs& fields, const char* name, std::optional<T>& fie
   if (value.is_none()) return;
   T found{};
   if (!nb::try_cast(value, found)) {
+    if (std::is_same_v<T, int> && PyLong_Check(value.ptr())) {
+      throw ValueError(
+          complaint(std::string("policy.") + name, nb::repr(value).c_str(), "a number of 32 bits"));
+    }
     throw TypeError(complaint(std::string("policy.") + name, nb::repr(value).c_str(),
                               std::is_same_v<T, std::string> ? "a str"
                               : std::is_same_v<T, bool>      ? "a bool"

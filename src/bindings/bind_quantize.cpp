@@ -13,7 +13,7 @@ namespace {
 
 using namespace nb::literals;
 
-// (1, K) of the caller is (1, whole); the fast layout is for factors that lie along rows.
+// The fast layout is for factors that lie along rows.
 bool wants_fast_scales(const Granularity& granularity, const ScaleExtents& extents) {
   return granularity.rows == 1 && extents.k > 0;
 }
@@ -40,7 +40,7 @@ nb::tuple quantize_binding(nb::handle x, nb::handle granularity, nb::handle dtyp
     throw TypeError(complaint("dtype", std::string(name(target)), "float8_e4m3fn or float8_e5m2"));
   }
   const std::int64_t rows = source.view.shape[0], k = source.view.shape[1];
-  if (options.granularity.k == k && k != 128 && k != 32) options.granularity.k = Granularity::whole;
+  options.granularity = canonical(options.granularity, rows, k);
   const ScaleExtents extents = scale_extents(options.granularity, rows, k);
   Output values = allocate_like(source, target, {rows, k});
   Output sf = wants_fast_scales(options.granularity, extents)

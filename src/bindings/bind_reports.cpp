@@ -1,5 +1,7 @@
 // Explanations and preparation: from arrays, or from shapes alone with no memory behind them.
+#include <nanobind/stl/optional.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -44,11 +46,27 @@ nb::dict to_dict(const KernelReport& report) {
   return result;
 }
 
-nb::dict report(const GemmArgs& args, const Policy* policy, int device, bool compile) {
+// The named device, else the arrays', else a GPU that is there, else -1: the figures of an H200.
+int device_of(std::optional<int> named, Device arrays) {
+  if (named) return *named;
+  if (arrays.kind == DeviceKind::cuda) return arrays.index;
+  const nb::gil_scoped_release released;  // it may load the driver
+  return usable_device();
+}
+
+// Loads the kernel on a named device only: compiling ahead needs no context.
+nb::dict report(const GemmArgs& args, nb::handle policy, std::optional<int> named, Device arrays,
+                bool compile) {
+  const std::optional<Policy> chosen = parse_policy(policy);
+  ReportOptions options;
+  if (chosen) options.policy = &*chosen;
+  options.device = device_of(named, arrays);
+  options.num_sms = call_options({DeviceKind::cuda, options.device}).num_sms;
+  options.load = named.has_value();
   KernelReport result;
   {
     const nb::gil_scoped_release released;
-    result = compile ? prepare(args, policy, device) : explain(args, policy, device);
+    result = compile ? prepare(args, options) : explain(args, options);
   }
   return to_dict(result);
 }
@@ -56,13 +74,13 @@ nb::dict report(const GemmArgs& args, const Policy* policy, int device, bool com
 nb::dict report_gemm(nb::handle a, nb::handle b, nb::handle out, nb::handle c, nb::handle bias,
                      nb::handle activation, double alpha, nb::handle out_dtype,
                      nb::handle out_scale, nb::handle layout, nb::handle granularity,
-                     nb::handle policy, int device, bool compile) {
+                     nb::handle policy, std::optional<int> device, bool compile) {
   GemmCall call = import_gemm(
       {a, b, out, c, bias, activation, alpha, out_dtype, out_scale, layout, granularity});
   if (!call.out) {
     call.args.out = make_view(nullptr, call.out_dtype, {call.m, call.n}, call.args.a.values.device);
   }
-  return report(call.args, parse_policy(policy), device, compile);
+  return report(call.args, policy, device, call.args.a.values.device, compile);
 }
 
 // Null data stands for aligned memory.
@@ -76,9 +94,8 @@ ScaledView shape_operand(nb::handle dtype, nb::handle granularity, std::int64_t 
   operand.granularity = parse_granularity(granularity, argument);
   const ScaleExtents extents = scale_extents(*operand.granularity, rows, k);
   if (operand.granularity->rows == 1) {  // the fast layout, as quantize makes it
-    const std::int64_t padded = (extents.rows + 3) / 4 * 4;
     operand.sf = make_view(nullptr, DType::float32, {extents.rows, extents.k}, device);
-    operand.sf->strides = {1, padded};
+    operand.sf->strides = {1, fast_scale_pitch(extents.rows)};
   } else {
     operand.sf = make_view(nullptr, DType::float32, {extents.rows, extents.k}, device);
   }
@@ -88,13 +105,13 @@ ScaledView shape_operand(nb::handle dtype, nb::handle granularity, std::int64_t 
 nb::dict report_shape(std::int64_t m, std::int64_t n, std::int64_t k, nb::handle a_dtype,
                       nb::handle b_dtype, nb::handle out_dtype, nb::handle a_granularity,
                       nb::handle b_granularity, nb::handle layout, nb::handle activation, bool c,
-                      bool bias, nb::handle policy, int device, bool compile) {
+                      bool bias, nb::handle policy, std::optional<int> device, bool compile) {
   if (m < 0 || n < 0 || k < 0) {
     throw ValueError(complaint(
         "shape", std::to_string(m) + " x " + std::to_string(n) + " x " + std::to_string(k),
         "M, N, K of 0 or more"));
   }
-  const Device where{DeviceKind::cuda, device < 0 ? 0 : device};
+  const Device where{DeviceKind::cuda, std::max(device.value_or(0), 0)};
   GemmArgs args;
   const Layout memory = parse_layout(layout);
   const bool a_turned = memory == Layout::tn || memory == Layout::tt;
@@ -107,7 +124,7 @@ nb::dict report_shape(std::int64_t m, std::int64_t n, std::int64_t k, nb::handle
   args.out = make_view(nullptr, parse_dtype(out_dtype, "out_dtype"), {m, n}, where);
   if (c) args.c = args.out;
   if (bias) args.bias = make_view(nullptr, DType::float32, {n}, where);
-  return report(args, parse_policy(policy), device, compile);
+  return report(args, policy, device, {}, compile);
 }
 
 nb::list selectable() {
@@ -135,23 +152,25 @@ nb::dict compile_one(std::size_t index) {
 }  // namespace
 
 void bind_reports(nb::module_& module) {
-  module.def("report_gemm", &report_gemm, "a"_a.none(), "b"_a.none(), "out"_a.none(), "c"_a.none(),
-             "bias"_a.none(), "activation"_a.none(), "alpha"_a, "out_dtype"_a.none(),
-             "out_scale"_a.none(), "layout"_a.none(), "granularity"_a.none(), "policy"_a.none(),
-             "device"_a, "compile"_a,
-             nb::sig("def report_gemm(a: object, b: object, out: object, c: object, bias: object, "
-                     "activation: object, alpha: float, out_dtype: object, out_scale: object, "
-                     "layout: object, granularity: object, policy: object, device: int, compile: "
-                     "bool) -> dict[str, typing.Any]"),
-             "How gemm would compute this; with `compile` the kernel is prepared too.");
+  module.def(
+      "report_gemm", &report_gemm, "a"_a.none(), "b"_a.none(), "out"_a.none(), "c"_a.none(),
+      "bias"_a.none(), "activation"_a.none(), "alpha"_a, "out_dtype"_a.none(), "out_scale"_a.none(),
+      "layout"_a.none(), "granularity"_a.none(), "policy"_a.none(), "device"_a.none(), "compile"_a,
+      nb::sig("def report_gemm(a: object, b: object, out: object, c: object, bias: object, "
+              "activation: object, alpha: float, out_dtype: object, out_scale: object, "
+              "layout: object, granularity: object, policy: object, device: int | None, "
+              "compile: bool) -> dict[str, typing.Any]"),
+      "How gemm would compute this on `device` (None: the arrays', else 0 if it is a Hopper\n"
+      "GPU; -1: the figures of an H200). With `compile` the kernel is prepared too, and loaded\n"
+      "on a named device.");
   module.def("report_shape", &report_shape, "m"_a, "n"_a, "k"_a, "a_dtype"_a.none(),
              "b_dtype"_a.none(), "out_dtype"_a.none(), "a_granularity"_a.none(),
              "b_granularity"_a.none(), "layout"_a.none(), "activation"_a.none(), "c"_a, "bias"_a,
-             "policy"_a.none(), "device"_a, "compile"_a,
+             "policy"_a.none(), "device"_a.none(), "compile"_a,
              nb::sig("def report_shape(m: int, n: int, k: int, a_dtype: object, b_dtype: object, "
                      "out_dtype: object, a_granularity: object, b_granularity: object, layout: "
                      "object, activation: object, c: bool, bias: bool, policy: object, device: "
-                     "int, compile: bool) -> dict[str, typing.Any]"),
+                     "int | None, compile: bool) -> dict[str, typing.Any]"),
              "The same for aligned arrays of these shapes; a granularity of None means no sf.");
   module.def("selectable_kernels", &selectable,
              nb::sig("def selectable_kernels() -> list[dict[str, typing.Any]]"),

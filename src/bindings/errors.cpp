@@ -43,14 +43,6 @@ void translate(const std::exception_ptr& pointer, void*) {
 
 }  // namespace
 
-std::string complaint(std::string_view operand, std::string_view found, std::string_view need,
-                      std::string_view rule) {
-  std::string text(operand);
-  text.append(": found ").append(found).append(", need ").append(need);
-  if (!rule.empty()) text.append(" (").append(rule).append(")");
-  return text;
-}
-
 std::string type_name_of(nb::handle object) {
   const nb::handle type = object.type();
   const std::string module = nb::cast<std::string>(nb::str(type.attr("__module__")));

@@ -1,5 +1,5 @@
 // deepgemm._ext: everything that Python needs of libdeepgemm. Loading it loads no libcuda, no NVRTC
-// and no Python package.
+// and no Python package but our own deepgemm._nvrtc_path (standard library only).
 #include <nanobind/nanobind.h>
 
 #include "bindings/bind.hpp"

@@ -30,11 +30,6 @@ Stream from_object(nb::handle stream) {
                             "or ptr"));
 }
 
-// A module that the caller has imported: we import no framework ourselves.
-nb::object loaded_module(const char* name) {
-  return nb::module_::import_("sys").attr("modules")[name];
-}
-
 }  // namespace
 
 Stream find_stream(nb::handle stream, const Array& array) {
@@ -49,8 +44,8 @@ Stream find_stream(nb::handle stream, const Array& array) {
     return static_cast<Stream>(current);
   }
   if (array.type->framework == Framework::cupy) {
-    return from_integer(
-        loaded_module("cupy").attr("cuda").attr("get_current_stream")().attr("ptr"));
+    const nb::object cuda = loaded_module("cupy").attr("cuda");
+    return from_integer(cuda.attr("get_current_stream")(device.index).attr("ptr"));
   }
   if (array.type->framework == Framework::torch) {
     const nb::object cuda = loaded_module("torch").attr("cuda");

@@ -113,6 +113,10 @@ nb::object request_capsule(nb::handle object, Framework framework) {
 
 }  // namespace
 
+nb::object loaded_module(const char* name) {
+  return nb::module_::import_("sys").attr("modules")[name];
+}
+
 Array import_numpy(nb::handle object, const ArrayType&, const char* operand) {
   static PyObject* const attribute = PyUnicode_InternFromString("__array_struct__");
   Array array;

@@ -60,8 +60,9 @@ bool is_array(const ArrayType& type) {
   if (object.is_none()) throw TypeError(complaint(operand, "None", "an array"));
   const std::string name = type_name_of(object);
   if (name.find("Tracer") != std::string::npos) {
-    throw TypeError(complaint(operand, "a jax tracer (" + name + ")",
-                              "a concrete array; inside jit use deepgemm.jax"));
+    throw TypeError(
+        complaint(operand, "a jax tracer (" + name + ")",
+                  "a concrete array: call it outside jax.jit, which traces nothing here"));
   }
   throw TypeError(complaint(operand, "an object of type " + name,
                             "an array with __dlpack__ (torch, cupy, jax, numpy, ...)"));
@@ -212,7 +213,7 @@ Array import_array(nb::handle object, const char* operand) {
       break;
   }
   array.type = type;
-  array.source = object;
+  array.source = nb::borrow(object);
   return array;
 }
 
@@ -220,8 +221,8 @@ Array import_output(nb::handle object, const char* operand) {
   Array array = import_array(object, operand);
   const Framework framework = array.type->framework;
   if (framework == Framework::jax) {
-    throw TypeError(complaint(operand, "a jax array, which is immutable",
-                              "no out (a new array is returned), or deepgemm.jax inside jit"));
+    throw TypeError(
+        complaint(operand, "a jax array, which is immutable", "no out: a new array is returned"));
   }
   if (framework == Framework::exchange || framework == Framework::torch) {
     const nb::object requires_grad = nb::getattr(array.source, "requires_grad", nb::none());

@@ -34,10 +34,11 @@ struct ArrayType {
   const dlpack::ExchangeApi* api = nullptr;
 };
 
+// Holds its object: a list of the caller's may lose it while the GIL is released.
 struct Array {
   TensorView view;
   const ArrayType* type = nullptr;  // of `source`
-  nb::handle source;                // the framework's object: inside a view, the viewed one
+  nb::object source;                // the framework's object: inside a view, the viewed one
   nb::object owner;                 // what keeps the memory exported, if the source alone does not
 };
 
@@ -61,6 +62,9 @@ DType parse_dtype(nb::handle dtype, const char* argument);
 
 // The stream that a caller named, else the current one of the array's framework on its device.
 Stream find_stream(nb::handle stream, const Array& array);
+
+// A framework's module, which the caller has imported: we import none ourselves.
+nb::object loaded_module(const char* name);
 
 // Classification, shared by the files of this folder.
 const ArrayType& array_type(nb::handle object, const char* operand);

@@ -7,15 +7,12 @@
 #include "bindings/device_array.hpp"
 #include "bindings/errors.hpp"
 #include "deepgemm/device_memory.hpp"
+#include "deepgemm/scaling.hpp"
 
 namespace deepgemm::bindings {
 namespace {
 
 using Shape = std::vector<std::int64_t>;
-
-nb::object loaded_module(const char* name) {
-  return nb::module_::import_("sys").attr("modules")[name];
-}
 
 nb::tuple to_tuple(const Shape& shape) {
   nb::list list;
@@ -165,7 +162,7 @@ Output allocate_like(const Array& like, DType dtype, std::initializer_list<std::
 }
 
 Output allocate_fast_scales(const Array& like, std::int64_t rows, std::int64_t k) {
-  const std::int64_t padded = (rows + 3) / 4 * 4;  // 16 bytes of float32
+  const std::int64_t padded = fast_scale_pitch(rows);
   const Framework framework = like.type->framework;
   if (framework == Framework::jax) return allocate(like, DType::float32, {rows, k});
   Output base = allocate(like, DType::float32, {k, padded});
@@ -179,7 +176,10 @@ Output allocate_fast_scales(const Array& like, std::int64_t rows, std::int64_t k
 nb::object finish(Output& output, const Array& like, Stream stream) {
   if (like.type->framework != Framework::jax) return std::move(output.object);
   const Device device = like.view.device;
-  if (device.kind == DeviceKind::cuda) synchronize_stream(stream, device.index);
+  if (device.kind == DeviceKind::cuda) {
+    const nb::gil_scoped_release released;
+    synchronize_stream(stream, device.index);
+  }
   return loaded_module("jax").attr("dlpack").attr("from_dlpack")(output.object);
 }
 

@@ -102,10 +102,10 @@ std::optional<TensorView> optional_view(const char* operand, const deepgemm_tens
   return view_of(operand, tensor);
 }
 
-ScaledView scaled_of(const char* operand, const deepgemm_tensor* values, const deepgemm_tensor* sf,
-                     const deepgemm_granularity* granularity) {
-  ScaledView view{view_of(operand, values), std::nullopt, std::nullopt};
-  view.sf = optional_view(join(operand, ".sf").c_str(), sf);
+ScaledView scaled_of(const char* values_name, const deepgemm_tensor* values, const char* sf_name,
+                     const deepgemm_tensor* sf, const deepgemm_granularity* granularity) {
+  ScaledView view{view_of(values_name, values), std::nullopt, std::nullopt};
+  view.sf = optional_view(sf_name, sf);
   if (granularity != nullptr) view.granularity = Granularity{granularity->rows, granularity->k};
   return view;
 }
@@ -128,8 +128,8 @@ deepgemm_status deepgemm_gemm(const deepgemm_gemm_args* args, void* stream) {
   return guarded([&] {
     check_struct("args", args);
     GemmArgs cpp;
-    cpp.a = scaled_of("a", args->a, args->a_sf, args->a_granularity);
-    cpp.b = scaled_of("b", args->b, args->b_sf, args->b_granularity);
+    cpp.a = scaled_of("a", args->a, "sfa", args->a_sf, args->a_granularity);
+    cpp.b = scaled_of("b", args->b, "sfb", args->b_sf, args->b_granularity);
     cpp.out = view_of("out", args->out);
     cpp.c = optional_view("c", args->c);
     cpp.bias = optional_view("bias", args->bias);
@@ -158,6 +158,7 @@ deepgemm_status deepgemm_dequantize(const deepgemm_tensor* values, const deepgem
                                     const deepgemm_granularity* granularity,
                                     const deepgemm_tensor* out, void* stream) {
   return guarded([&] {
-    dequantize(scaled_of("x", values, sf, granularity), view_of("out", out), on_stream(stream));
+    dequantize(scaled_of("values", values, "sf", sf, granularity), view_of("out", out),
+               on_stream(stream));
   });
 }

@@ -21,6 +21,13 @@ std::string describe(const Granularity& granularity) {
   return join("(", extent_text(granularity.rows), ", ", extent_text(granularity.k), ")");
 }
 
+Granularity canonical(const Granularity& granularity, std::int64_t rows, std::int64_t k) noexcept {
+  auto widened = [](std::int64_t block, std::int64_t extent) {
+    return block > 128 && extent > 0 && block >= extent ? Granularity::whole : block;
+  };
+  return {widened(granularity.rows, rows), widened(granularity.k, k)};
+}
+
 ScaleExtents scale_extents(const Granularity& granularity, std::int64_t rows,
                            std::int64_t k) noexcept {
   return {blocks(rows, granularity.rows), blocks(k, granularity.k)};

@@ -19,13 +19,6 @@ std::string to_text(std::uint64_t value) { return from_number(value); }
 std::string to_text(double value) { return from_number(value); }
 std::string to_text(float value) { return from_number(value); }
 
-std::string complaint(std::string_view operand, std::string_view found, std::string_view need,
-                      std::string_view rule) {
-  std::string text = join(operand, ": found ", found, ", need ", need);
-  if (!rule.empty()) text += join(" (", rule, ")");
-  return text;
-}
-
 std::string hex(std::string_view bytes) {
   constexpr char digits[] = "0123456789abcdef";
   std::string text;

@@ -35,8 +35,14 @@ std::string join(const Parts&... parts) {
 
 // The form of every argument error: "a: found float64, need float8_e4m3fn or float8_e5m2 (FP8
 // only)".
-std::string complaint(std::string_view operand, std::string_view found, std::string_view need,
-                      std::string_view rule = {});
+// Inline: the Python module forms its errors with it too, and links to exported functions only.
+inline std::string complaint(std::string_view operand, std::string_view found,
+                             std::string_view need, std::string_view rule = {}) {
+  std::string text(operand);
+  text.append(": found ").append(found).append(", need ").append(need);
+  if (!rule.empty()) text.append(" (").append(rule).append(")");
+  return text;
+}
 
 std::string hex(std::string_view bytes);
 

@@ -26,11 +26,9 @@ struct Api {
   decltype(&cuCtxPopCurrent) CtxPopCurrent;
   decltype(&cuCtxSynchronize) CtxSynchronize;
   decltype(&cuLibraryLoadData) LibraryLoadData;
-  decltype(&cuLibraryUnload) LibraryUnload;
   decltype(&cuLibraryGetKernel) LibraryGetKernel;
   decltype(&cuKernelGetFunction) KernelGetFunction;
   decltype(&cuKernelSetAttribute) KernelSetAttribute;
-  decltype(&cuKernelGetAttribute) KernelGetAttribute;
   decltype(&cuFuncLoad) FuncLoad;  // CUDA 12.4; null before, then the first launch loads
   decltype(&cuLaunchKernelEx) LaunchKernelEx;
   decltype(&cuTensorMapEncodeTiled) TensorMapEncodeTiled;
@@ -38,7 +36,6 @@ struct Api {
   decltype(&cuMemFree) MemFree;
   decltype(&cuMemcpyHtoD) MemcpyHtoD;
   decltype(&cuMemcpyDtoH) MemcpyDtoH;
-  decltype(&cuMemcpyDtoD) MemcpyDtoD;
   decltype(&cuMemsetD8) MemsetD8;
   decltype(&cuStreamSynchronize) StreamSynchronize;
   decltype(&cuThreadExchangeStreamCaptureMode) ThreadExchangeStreamCaptureMode;

@@ -103,11 +103,9 @@ void fill_table(GetProcAddress get, Api& api) {
   require(get, "cuCtxPopCurrent", api.CtxPopCurrent);
   require(get, "cuCtxSynchronize", api.CtxSynchronize);
   require(get, "cuLibraryLoadData", api.LibraryLoadData);
-  require(get, "cuLibraryUnload", api.LibraryUnload);
   require(get, "cuLibraryGetKernel", api.LibraryGetKernel);
   require(get, "cuKernelGetFunction", api.KernelGetFunction);
   require(get, "cuKernelSetAttribute", api.KernelSetAttribute);
-  require(get, "cuKernelGetAttribute", api.KernelGetAttribute);
   resolve(get, "cuFuncLoad", 12040, api.FuncLoad);  // optional: see driver.hpp
   require(get, "cuLaunchKernelEx", api.LaunchKernelEx);
   require(get, "cuTensorMapEncodeTiled", api.TensorMapEncodeTiled);
@@ -115,7 +113,6 @@ void fill_table(GetProcAddress get, Api& api) {
   require(get, "cuMemFree", api.MemFree);
   require(get, "cuMemcpyHtoD", api.MemcpyHtoD);
   require(get, "cuMemcpyDtoH", api.MemcpyDtoH);
-  require(get, "cuMemcpyDtoD", api.MemcpyDtoD);
   require(get, "cuMemsetD8", api.MemsetD8);
   require(get, "cuStreamSynchronize", api.StreamSynchronize);
   require(get, "cuThreadExchangeStreamCaptureMode", api.ThreadExchangeStreamCaptureMode);

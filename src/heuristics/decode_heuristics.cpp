@@ -7,6 +7,7 @@
 #include "core/text.hpp"
 #include "deepgemm/error.hpp"
 #include "heuristics/fitted_h200.hpp"
+#include "heuristics/policy_fields.hpp"
 
 namespace deepgemm::heuristics {
 namespace {
@@ -52,16 +53,27 @@ std::int64_t shared_bytes(const DecodeConfig& config, std::int64_t k) {
   return device::decode_shared_bytes(config, ceil_div(k, device::block_k));
 }
 
-bool fits(const DecodeConfig& config, std::int64_t k) {
+std::int64_t grid_of(const DecodeConfig& config, std::int64_t n) {
+  return ceil_div(n, std::int64_t{config.rows()}) * config.cluster_k;
+}
+
+// nullptr if a legal config can take the request, else why not.
+const char* misfit(const DecodeConfig& config, const DecodeRequest& r) {
   const std::int64_t most = device::shared_bytes_per_sm / config.ctas_per_sm - 1024;
-  return shared_bytes(config, k) <= std::min<std::int64_t>(most, device::max_shared_bytes);
+  if (shared_bytes(config, r.k) > std::min<std::int64_t>(most, device::max_shared_bytes)) {
+    return "the table of factors for this K does not fit beside the ring";
+  }
+  if (r.max_ctas > 0 && grid_of(config, r.n) > r.max_ctas) {
+    return "it needs more CTAs than num_sms, and each CTA has one piece of work";
+  }
+  return nullptr;
 }
 
 DecodeChoice choice_of(const DecodeConfig& config, const DecodeRequest& r) {
   DecodeChoice choice;
   choice.config = config;
   choice.shared_bytes = shared_bytes(config, r.k);
-  choice.grid = ceil_div(r.n, std::int64_t{config.rows()}) * config.cluster_k;
+  choice.grid = grid_of(config, r.n);
   return choice;
 }
 
@@ -91,17 +103,12 @@ double predict(const DecodeConfig& c, const float (&terms)[8], const DecodeReque
   return us;
 }
 
-template <class Field>
-void override_with(const std::optional<int>& given, Field& field) {
-  if (given) field = static_cast<Field>(*given);
-}
-
 DecodeConfig overridden(DecodeConfig config, const Policy& policy) {
-  override_with(policy.consumers, config.consumers);
-  override_with(policy.stage_blocks, config.stage_blocks);
-  override_with(policy.stages, config.stages);
-  override_with(policy.cluster_k, config.cluster_k);
-  override_with(policy.ctas_per_sm, config.ctas_per_sm);
+  override_with("consumers", policy.consumers, config.consumers);
+  override_with("stage_blocks", policy.stage_blocks, config.stage_blocks);
+  override_with("stages", policy.stages, config.stages);
+  override_with("cluster_k", policy.cluster_k, config.cluster_k);
+  override_with("ctas_per_sm", policy.ctas_per_sm, config.ctas_per_sm);
   return config;
 }
 
@@ -133,7 +140,7 @@ std::vector<DecodeChoice> candidates(const DecodeRequest& request) {
   std::vector<DecodeChoice> choices;
   for_each_config(tokens_for(request.m), request,
                   [&](const DecodeConfig& config, const FittedDecode& fitted) {
-                    if (!fits(config, request.k)) return;
+                    if (misfit(config, request) != nullptr) return;
                     DecodeChoice choice = choice_of(config, request);
                     choice.predicted_us = predict(config, fitted.terms, request, choice.grid);
                     choices.push_back(choice);
@@ -153,9 +160,7 @@ DecodeChoice choose(const DecodeRequest& request, const Policy* policy) {
   }
   const DecodeConfig config = overridden(choices.front().config, *policy);
   const char* rule = device::broken_rule(config);
-  if (rule == nullptr && !fits(config, request.k)) {
-    rule = "the table of factors for this K does not fit beside the ring";
-  }
+  if (rule == nullptr) rule = misfit(config, request);
   if (rule != nullptr) {
     throw ValueError(complaint("policy", describe(config), "a legal config", rule));
   }

@@ -98,7 +98,7 @@ void for_each_demand(Function&& function) {
           request.out_type = out;
           function(request);
         }
-        for (Epilogue epilogue : {Epilogue::accumulate, Epilogue::general}) {
+        for (Epilogue epilogue : {Epilogue::reduce, Epilogue::accumulate, Epilogue::general}) {
           request.epilogue = epilogue;
           function(request);
         }
@@ -132,7 +132,8 @@ std::string describe(const GemmConfig& c) {
   if (c.ordered) text += ", ordered";
   if (c.column_scales) text += ", factors per column";
   if (!c.scales_by_tma) text += ", strided factors";
-  if (c.epilogue == Epilogue::accumulate) text += ", accumulates";
+  if (c.epilogue == Epilogue::reduce) text += ", adds to D";
+  if (c.epilogue == Epilogue::accumulate) text += ", adds C";
   if (c.epilogue == Epilogue::general) text += ", general epilogue";
   return text;
 }

@@ -8,6 +8,7 @@
 #include "deepgemm/error.hpp"
 #include "heuristics/fitted_h200.hpp"
 #include "heuristics/gemm_heuristics.hpp"
+#include "heuristics/policy_fields.hpp"
 
 namespace deepgemm::heuristics {
 namespace {
@@ -34,7 +35,9 @@ const FittedGemm& fitted_for(const GemmConfig& c) {
 
 // Bytes of D that cross the memory, in the units of the fit (16-bit outputs, written once).
 double output_weight(const GemmConfig& c, ElementType out_type) {
-  return device::bytes_of(out_type) / 2.0 * (c.epilogue == device::Epilogue::accumulate ? 2 : 1);
+  const bool reads_c =
+      c.epilogue == device::Epilogue::accumulate || c.epilogue == device::Epilogue::reduce;
+  return device::bytes_of(out_type) / 2.0 * (reads_c ? 2 : 1);
 }
 
 // Microseconds; the terms are those of tools/fit_heuristics.py.
@@ -60,7 +63,7 @@ GemmChoice cost(const GemmConfig& config, const GemmRequest& r) {
   const std::int64_t clusters = clusters_m * clusters_n;
   const std::int64_t resident = std::max(1, r.num_sms / cluster);
   choice.tiles = clusters * cluster;
-  choice.waves = ceil_div(clusters, resident);
+  choice.waves = std::max<std::int64_t>(1, ceil_div(clusters, resident));
   // As few CTAs as keep the number of waves: fewer share the power.
   const std::int64_t used = std::max<std::int64_t>(1, ceil_div(clusters, choice.waves));
   choice.grid = static_cast<int>(used) * cluster;
@@ -70,36 +73,49 @@ GemmChoice cost(const GemmConfig& config, const GemmRequest& r) {
   return choice;
 }
 
-template <class Field>
-void override_with(const std::optional<int>& given, Field& field) {
-  if (given) field = static_cast<Field>(*given);
+// The policy's raster, and no group wider than its dimension: the kernel multiplies the group by
+// the other dimension in 32 bits.
+void set_raster(GemmChoice& choice, const GemmRequest& r, const Policy* policy) {
+  if (policy) override_with("group", policy->group, choice.raster_group);
+  if (policy && policy->raster_along_n) choice.raster_along_n = *policy->raster_along_n;
+  const GemmConfig& c = choice.config;
+  const std::int64_t inner = choice.raster_along_n
+                                 ? ceil_div(r.n, std::int64_t{c.tile_n} * c.cluster_n)
+                                 : ceil_div(r.m, std::int64_t{c.tile_m} * c.cluster_m);
+  choice.raster_group = static_cast<int>(
+      std::clamp<std::int64_t>(choice.raster_group, 1, std::max<std::int64_t>(inner, 1)));
 }
 
 GemmConfig overridden(GemmConfig config, const Policy& policy) {
-  override_with(policy.tile_m, config.tile_m);
-  override_with(policy.tile_n, config.tile_n);
-  override_with(policy.consumers, config.consumers);
-  override_with(policy.consumers_n, config.consumers_n);
-  override_with(policy.stages, config.stages);
-  override_with(policy.cluster_m, config.cluster_m);
-  override_with(policy.cluster_n, config.cluster_n);
+  override_with("tile_m", policy.tile_m, config.tile_m);
+  override_with("tile_n", policy.tile_n, config.tile_n);
+  override_with("consumers", policy.consumers, config.consumers);
+  override_with("consumers_n", policy.consumers_n, config.consumers_n);
+  override_with("stages", policy.stages, config.stages);
+  override_with("cluster_m", policy.cluster_m, config.cluster_m);
+  override_with("cluster_n", policy.cluster_n, config.cluster_n);
   if (policy.ordered) config.ordered = *policy.ordered;
   return config;
 }
 
+const char* broken_rule(const GemmConfig& config, int num_sms) {
+  if (const char* rule = device::broken_rule(config)) return rule;
+  return config.cluster() > num_sms ? "a cluster holds more CTAs than num_sms" : nullptr;
+}
+
 // The cheapest candidate that already has the policy's fields, else the cheapest with them put in.
-GemmConfig with_policy(const std::vector<GemmChoice>& choices, const Policy& policy) {
+GemmConfig with_policy(const std::vector<GemmChoice>& choices, const Policy& policy, int num_sms) {
   for (const GemmChoice& choice : choices) {
     const GemmConfig config = overridden(choice.config, policy);
     if (std::memcmp(&config, &choice.config, sizeof(config)) == 0) return config;
   }
-  GemmConfig config = overridden(choices.front().config, policy);
-  while (!policy.stages && config.stages > 2 &&
-         device::shared_map(config).total > device::max_shared_bytes) {
-    --config.stages;
-  }
-  if (const char* rule = device::broken_rule(config)) {
-    throw ValueError(complaint("policy", describe(config), "a legal config", rule));
+  const GemmConfig wanted = overridden(choices.front().config, policy);
+  // Larger tiles may need some of the candidate's stages. broken_rule() also keeps shared_map()
+  // from sizes that it cannot divide.
+  GemmConfig config = wanted;
+  while (!policy.stages && config.stages > 2 && broken_rule(config, num_sms)) --config.stages;
+  if (const char* rule = broken_rule(config, num_sms)) {
+    throw ValueError(complaint("policy", describe(wanted), "a legal config", rule));
   }
   return config;
 }
@@ -108,7 +124,11 @@ GemmConfig with_policy(const std::vector<GemmChoice>& choices, const Policy& pol
 
 std::vector<GemmChoice> candidates(const GemmRequest& request) {
   std::vector<GemmChoice> choices;
-  for (const GemmConfig& config : configs_for(request)) choices.push_back(cost(config, request));
+  for (const GemmConfig& config : configs_for(request)) {
+    if (config.cluster() > request.num_sms) continue;
+    choices.push_back(cost(config, request));
+    set_raster(choices.back(), request, nullptr);
+  }
   std::sort(choices.begin(), choices.end(), [](const GemmChoice& a, const GemmChoice& b) {
     return a.predicted_us < b.predicted_us;
   });
@@ -116,16 +136,10 @@ std::vector<GemmChoice> candidates(const GemmRequest& request) {
 }
 
 GemmChoice choose(const GemmRequest& request, const Policy* policy) {
-  GemmRequest limited = request;
-  if (policy && policy->num_sms) limited.num_sms = std::min(*policy->num_sms, request.num_sms);
-  const std::vector<GemmChoice> choices = candidates(limited);
+  const std::vector<GemmChoice> choices = candidates(request);
   if (policy == nullptr) return choices.front();
-  GemmChoice choice = cost(with_policy(choices, *policy), limited);
-  override_with(policy->group, choice.raster_group);
-  if (policy->raster_along_n) choice.raster_along_n = *policy->raster_along_n;
-  if (policy->group && *policy->group < 1) {
-    throw ValueError(complaint("policy.group", to_text(*policy->group), "at least 1"));
-  }
+  GemmChoice choice = cost(with_policy(choices, *policy, request.num_sms), request);
+  set_raster(choice, request, policy);
   return choice;
 }
 

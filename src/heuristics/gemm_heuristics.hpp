@@ -10,7 +10,8 @@
 
 namespace deepgemm::heuristics {
 
-// What a choice depends on. Never an address; M only through the number of tiles.
+// What a choice depends on. Never an address. The set of configs does not depend on M; which of
+// them is the cheapest does, through tiles, waves and bytes.
 struct GemmRequest {
   std::int64_t m = 0, n = 0, k = 0;
   device::ElementType a_type = device::ElementType::e4m3;
@@ -19,12 +20,12 @@ struct GemmRequest {
   bool scales_by_tma = true;
   device::Epilogue epilogue = device::Epilogue::store;
   bool column_scales = false;  // factors of B per column, else per 128 columns
-  int num_sms = 132;
+  int num_sms = 132;           // that the kernel may occupy, at least 1: no more CTAs than that
 };
 
 struct GemmChoice {
   device::GemmConfig config;
-  int raster_group = 8;
+  int raster_group = 8;  // 1 to the clusters along its dimension
   bool raster_along_n = false;
   int grid = 1;  // CTAs
   std::int64_t tiles = 0, waves = 0;
@@ -37,7 +38,8 @@ const std::vector<device::GemmConfig>& selectable_configs();
 std::vector<device::GemmConfig> configs_for(const GemmRequest& request);
 // The same, costed, cheapest first.
 std::vector<GemmChoice> candidates(const GemmRequest& request);
-// The cheapest, with `policy`'s fields in place of its own; ValueError names the rule they break.
+// The cheapest, with `policy`'s fields (but num_sms, which is the request's) in place of its own;
+// ValueError names the field or the rule they break.
 GemmChoice choose(const GemmRequest& request, const Policy* policy = nullptr);
 // "256x128x128, 3 stages, 2 consumer warpgroups, cluster 1x2 (A shared), ..."
 std::string describe(const device::GemmConfig& config);

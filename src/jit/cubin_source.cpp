@@ -17,8 +17,7 @@
 namespace deepgemm::jit {
 namespace {
 
-enum class Strictness { from_environment, off, on };
-thread_local Strictness strictness = Strictness::from_environment;
+thread_local std::optional<bool> strictness;
 
 std::optional<std::string> read_disk(const KernelSpec& spec, const std::string& family,
                                      const NvrtcInfo& compiler) {
@@ -107,11 +106,12 @@ Cubin find_cubin(const KernelSpec& spec, bool recompile) {
 
 Cubin compile(const KernelSpec& spec) { return compile_with_nvrtc(spec, true); }
 
-void set_strict(bool strict) noexcept { strictness = strict ? Strictness::on : Strictness::off; }
+void set_strict(std::optional<bool> strict) noexcept { strictness = strict; }
+
+std::optional<bool> strict_setting() noexcept { return strictness; }
 
 bool strict() noexcept {
-  const Strictness chosen = strictness;
-  if (chosen != Strictness::from_environment) return chosen == Strictness::on;
+  if (strictness) return *strictness;
   try {
     return env::flag("DEEPGEMM_STRICT_JIT", false);
   } catch (const std::exception& error) {

@@ -167,9 +167,4 @@ void write_entry(const EntryName& name, std::string_view cubin) {
   if (!problem.empty()) warn_memory_only(directory, problem);
 }
 
-void remove_entry(const EntryName& name) {
-  const std::string directory = trusted_directory(false);
-  if (!directory.empty()) files::remove(join(directory, "/", file_name(name)));
-}
-
 }  // namespace deepgemm::jit

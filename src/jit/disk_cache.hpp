@@ -52,6 +52,5 @@ std::vector<CompilerVersion> stored_versions(const std::string& kernel, const st
 // Creates the directory if need be. On failure the caller's copy in memory is all there is: one
 // warning per directory.
 void write_entry(const EntryName& name, std::string_view cubin);
-void remove_entry(const EntryName& name);
 
 }  // namespace deepgemm::jit

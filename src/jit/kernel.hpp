@@ -5,6 +5,7 @@
 #include <cuda.h>
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,9 +56,10 @@ NvrtcInfo nvrtc_info() noexcept;
 // Directories that hold libnvrtc in Python wheels, given by the Python package at first use.
 void set_nvrtc_search_path(std::vector<std::string> directories);
 
-// Strict mode of this thread: after warm-up, a compile is an Error. DEEPGEMM_STRICT_JIT until set.
-void set_strict(bool strict) noexcept;
-bool strict() noexcept;
+// Strict mode of this thread: after warm-up, a compile is an Error. Unset: DEEPGEMM_STRICT_JIT.
+void set_strict(std::optional<bool> strict) noexcept;
+std::optional<bool> strict_setting() noexcept;
+bool strict() noexcept;  // what holds
 
 struct CacheInfo {
   std::string directory;  // empty if the cache is memory only

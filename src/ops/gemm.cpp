@@ -63,14 +63,14 @@ void read_extents(const GemmArgs& args, GemmProblem& problem) {
 
 void check_scaling(const GemmArgs& args, GemmProblem& problem) {
   const Operand reference{"a", args.a.values};
-  if (args.a.sf) check_scales({"a.sf", *args.a.sf}, reference);
-  if (args.b.sf) check_scales({"b.sf", *args.b.sf}, reference);
+  if (args.a.sf) check_scales({"sfa", *args.a.sf}, reference);
+  if (args.b.sf) check_scales({"sfb", *args.b.sf}, reference);
   problem.a_scaled = args.a.sf.has_value();
   problem.b_scaled = args.b.sf.has_value();
   problem.a_granularity =
-      ops::resolve_granularity("a", args.a, problem.m, problem.k, ops::readings_of_rows());
+      ops::resolve_granularity("a", "sfa", args.a, problem.m, problem.k, ops::readings_of_rows());
   problem.b_granularity =
-      ops::resolve_granularity("b", args.b, problem.n, problem.k, ops::readings_of_blocks());
+      ops::resolve_granularity("b", "sfb", args.b, problem.n, problem.k, ops::readings_of_blocks());
 }
 
 void check_out(const GemmArgs& args, const GemmProblem& problem) {
@@ -117,8 +117,8 @@ template <class Function>
 void for_each_input(const GemmArgs& args, Function&& function) {
   function(Operand{"a", args.a.values});
   function(Operand{"b", args.b.values});
-  if (args.a.sf) function(Operand{"a.sf", *args.a.sf});
-  if (args.b.sf) function(Operand{"b.sf", *args.b.sf});
+  if (args.a.sf) function(Operand{"sfa", *args.a.sf});
+  if (args.b.sf) function(Operand{"sfb", *args.b.sf});
   if (args.bias) function(Operand{"bias", *args.bias});
 }
 

@@ -26,15 +26,6 @@ bool same_factors(const Granularity& a, const Granularity& b, std::int64_t rows,
   return same_cut(a.rows, b.rows, rows) && same_cut(a.k, b.k, k);
 }
 
-// (1, 7168) of a K of 7168 is (1, whole): one form, so that equal problems compare equal. 128 and
-// less stay, because kernels know them by number.
-Granularity canonical(const Granularity& given, std::int64_t rows, std::int64_t k) {
-  auto widened = [](std::int64_t block, std::int64_t extent) {
-    return block > 128 && extent > 0 && block >= extent ? Granularity::whole : block;
-  };
-  return {widened(given.rows, rows), widened(given.k, k)};
-}
-
 std::string extents_text(const Granularity& granularity, std::int64_t rows, std::int64_t k) {
   ScaleExtents extents = scale_extents(granularity, rows, k);
   return join("[", extents.rows, ", ", extents.k, "]");
@@ -98,11 +89,11 @@ void check_granularity(std::string_view name, const Granularity& granularity) {
                              "block extents of 1 or more, or whole"));
 }
 
-Granularity resolve_granularity(std::string_view name, const ScaledView& operand, std::int64_t rows,
-                                std::int64_t k, std::span<const Granularity> readings) {
+Granularity resolve_granularity(std::string_view name, std::string_view sf_name,
+                                const ScaledView& operand, std::int64_t rows, std::int64_t k,
+                                std::span<const Granularity> readings) {
   if (!operand.sf) return per_tensor;  // every factor is 1
   const TensorView& sf = *operand.sf;
-  std::string sf_name = join(name, ".sf");
   if (!operand.granularity) return infer(sf_name, sf, rows, k, readings);
   check_granularity(name, *operand.granularity);
   if (!fits(sf, *operand.granularity, rows, k)) {

@@ -14,10 +14,11 @@ std::span<const Granularity> readings_of_rows() noexcept;    // activations: (1,
 std::span<const Granularity> readings_of_blocks() noexcept;  // weights: (128, 128) first
 
 // Checks sf of an operand of `rows` x `k` (dtype, shape, device is the caller's) and resolves its
-// granularity; `name` is the operand's. Readings that give every element the same factor are one
+// granularity; the names are for errors. Readings that give every element the same factor are one
 // reading; if two different ones fit, that is a ValueError which lists them.
-Granularity resolve_granularity(std::string_view name, const ScaledView& operand, std::int64_t rows,
-                                std::int64_t k, std::span<const Granularity> readings);
+Granularity resolve_granularity(std::string_view name, std::string_view sf_name,
+                                const ScaledView& operand, std::int64_t rows, std::int64_t k,
+                                std::span<const Granularity> readings);
 // A granularity of positive extents (or `whole`).
 void check_granularity(std::string_view name, const Granularity& granularity);
 // Whether sf has the shape that `granularity` asks for.

@@ -59,24 +59,24 @@ void check_scales_out(const Operand& sf, const Operand& x, const QuantizeOptions
 
 // The resolved granularity of a checked dequantize().
 Granularity check_dequantize(const ScaledView& x, const TensorView& out) {
-  const Operand values{"x", x.values};
+  const Operand values{"values", x.values};
   ops::check_dtype(values, {DType::float8_e4m3fn, DType::float8_e5m2, DType::bfloat16,
                             DType::float16, DType::float32});
   ops::check_rank(values, 2, "[rows, K]");
   ops::check_extents(values);
   check_wide({"out", out});
-  ops::check_shape({"out", out}, {x.values.shape[0], x.values.shape[1]}, "the shape of x");
+  ops::check_shape({"out", out}, {x.values.shape[0], x.values.shape[1]}, "the shape of values");
   ops::check_device({"out", out}, values);
   ops::check_output({"out", out});
   ops::check_no_overlap({"out", out}, values);
   if (x.sf) {
-    const Operand sf{"x.sf", *x.sf};
+    const Operand sf{"sf", *x.sf};
     ops::check_dtype(sf, {DType::float32, DType::float8_e8m0fnu}, "scale factors");
     ops::check_extents(sf);
     ops::check_device(sf, values);
     ops::check_no_overlap({"out", out}, sf);
   }
-  return ops::resolve_granularity("x", x, x.values.shape[0], x.values.shape[1],
+  return ops::resolve_granularity("values", "sf", x, x.values.shape[0], x.values.shape[1],
                                   ops::readings_of_rows());
 }
 
@@ -104,8 +104,8 @@ void quantize(const TensorView& x, const TensorView& values, const TensorView& s
 void dequantize(const ScaledView& x, const TensorView& out, const CallOptions& call) {
   ScaledView resolved = x;
   resolved.granularity = check_dequantize(x, out);
-  ops::check_has_data({"x", x.values});
-  if (x.sf) ops::check_has_data({"x.sf", *x.sf});
+  ops::check_has_data({"values", x.values});
+  if (x.sf) ops::check_has_data({"sf", *x.sf});
   ops::check_has_data({"out", out});
   if (out.size() == 0) return;
   if (is_cpu(out)) {

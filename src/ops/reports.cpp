@@ -47,10 +47,13 @@ KernelReport report_of(const plan::GemmPlan& p) {
   return report;
 }
 
-int sms_of(int device) { return device < 0 ? h200_sms : plan::hopper_device(device).sm_count; }
+plan::SmBudget budget_of(const ReportOptions& options) {
+  const int present = options.device < 0 ? h200_sms : plan::hopper_device(options.device).sm_count;
+  return plan::sm_budget(present, options.num_sms, options.policy);
+}
 
-plan::GemmPlan plan_of(const GemmArgs& args, const Policy* policy, int device) {
-  return plan::make_gemm_plan(make_problem(args), args, policy, sms_of(device));
+plan::GemmPlan plan_of(const GemmArgs& args, const ReportOptions& options) {
+  return plan::make_gemm_plan(make_problem(args), args, options.policy, budget_of(options));
 }
 
 CandidateReport candidate(const heuristics::GemmChoice& choice) {
@@ -80,9 +83,9 @@ CandidateReport candidate(const heuristics::DecodeChoice& choice) {
            {"ctas_per_sm", c.ctas_per_sm}}};
 }
 
-std::vector<CandidateReport> candidates_of(const GemmArgs& args, int device) {
+std::vector<CandidateReport> candidates_of(const GemmArgs& args, const ReportOptions& options) {
   const plan::GemmCandidates found =
-      plan::gemm_candidates(make_problem(args), args, sms_of(device));
+      plan::gemm_candidates(make_problem(args), args, budget_of(options));
   std::vector<CandidateReport> reports;
   for (const auto& choice : found.fp8) reports.push_back(candidate(choice));
   for (const auto& choice : found.decode) reports.push_back(candidate(choice));
@@ -134,21 +137,21 @@ std::vector<Selectable> all_selectable() {
 
 }  // namespace
 
-KernelReport explain(const GemmArgs& args, const Policy* policy, int device) {
-  KernelReport report = report_of(plan_of(args, policy, device));
-  report.candidates = candidates_of(args, device);
+KernelReport explain(const GemmArgs& args, const ReportOptions& options) {
+  KernelReport report = report_of(plan_of(args, options));
+  report.candidates = candidates_of(args, options);
   return report;
 }
 
-KernelReport prepare(const GemmArgs& args, const Policy* policy, int device) {
-  const plan::GemmPlan p = plan_of(args, policy, device);
+KernelReport prepare(const GemmArgs& args, const ReportOptions& options) {
+  const plan::GemmPlan p = plan_of(args, options);
   KernelReport report = report_of(p);
-  if (device < 0) {
+  if (options.device < 0 || !options.load) {
     const jit::Cubin cubin = jit::get_cubin(p.spec);
     report.origin = jit::name(cubin.origin);
     report.milliseconds = cubin.milliseconds;
   } else {
-    const jit::LoadedKernel& kernel = jit::load(p.spec, device);
+    const jit::LoadedKernel& kernel = jit::load(p.spec, options.device);
     report.origin = jit::name(kernel.origin);
     report.milliseconds = kernel.milliseconds;
   }

@@ -33,7 +33,9 @@ std::vector<CacheEntry> list_cache(bool verify) {
   return entries;
 }
 
-void set_strict(bool strict) noexcept { jit::set_strict(strict); }
+void set_strict(std::optional<bool> strict) noexcept { jit::set_strict(strict); }
+
+std::optional<bool> strict_setting() noexcept { return jit::strict_setting(); }
 
 bool strict() noexcept { return jit::strict(); }
 

@@ -17,6 +17,8 @@ using device::QuantizeParams;
 // A block of at most this many elements is one warp's.
 constexpr std::int64_t warp_block = 4096;
 
+std::int64_t at_least_1(std::int64_t extent) { return std::max<std::int64_t>(extent, 1); }
+
 QuantizeParams params_of(const RowsByK& wide, const RowsByK& values) {
   QuantizeParams p{};
   p.wide = wide.values->data;
@@ -27,8 +29,9 @@ QuantizeParams params_of(const RowsByK& wide, const RowsByK& values) {
   p.values_k = values.k_stride;
   p.rows = values.rows;
   p.k = values.k;
-  p.rows_per_scale = values.rows_per_scale;
-  p.k_per_scale = values.k_per_scale;
+  // Why clamped: the kernels index within a block in 32 bits.
+  p.rows_per_scale = std::clamp<std::int64_t>(values.rows_per_scale, 1, at_least_1(values.rows));
+  p.k_per_scale = std::clamp<std::int64_t>(values.k_per_scale, 1, at_least_1(values.k));
   p.wide_type = static_cast<int>(element_type(wide.values->dtype));
   p.values_type = static_cast<int>(element_type(values.values->dtype));
   if (values.sf != nullptr) {
@@ -43,11 +46,12 @@ QuantizeParams params_of(const RowsByK& wide, const RowsByK& values) {
 void launch(const jit::KernelSpec& spec, int device, std::int64_t work_items,
             std::int64_t items_per_cta, QuantizeParams& params, const CallOptions& call) {
   const driver::ContextGuard context(device);
-  const std::int64_t ctas = ceil_div(work_items, items_per_cta);
-  driver::LaunchShape shape;
+  const SmBudget sms = sm_budget(hopper_device(device).sm_count, call.num_sms, call.policy);
   // Enough CTAs to fill the device several times; the kernels stride over the rest.
-  shape.grid = static_cast<unsigned>(
-      std::min<std::int64_t>(ctas, hopper_device(device).sm_count * std::int64_t{16}));
+  const std::int64_t most = sms.limited ? sms.count : sms.count * std::int64_t{16};
+  driver::LaunchShape shape;
+  shape.grid =
+      static_cast<unsigned>(std::min<std::int64_t>(ceil_div(work_items, items_per_cta), most));
   shape.block = QuantizeConfig::threads;
   shape.shared_bytes = static_cast<unsigned>(spec.shared_bytes);
   driver::launch(jit::load(spec, device).function, shape, call.stream, &params);

@@ -4,7 +4,7 @@
 
 #include "core/math.hpp"
 #include "core/text.hpp"
-#include "driver/driver.hpp"
+#include "plan/gemm_policy.hpp"
 #include "plan/kernel_specs.hpp"
 #include "plan/tma_matrices.hpp"
 
@@ -19,6 +19,8 @@ bool contiguous(std::int64_t stride, std::int64_t extent) { return stride == 1 |
 std::string why_not_fp8(const GemmProblem& p, const RowsByK& a, const RowsByK& b) {
   if (!is_float8(p.a_dtype) || !is_float8(p.b_dtype)) return "a and b are not both float8";
   if (p.k == 0) return "K is 0";
+  // Why: TMA clips rows in units of 16 bytes; what lies between K and the next unit would be read.
+  if (p.k % 16 != 0) return "K is not a multiple of 16";
   if (!a.scaled_by(1, device::block_k)) return "a has no float32 factors of granularity (1, 128)";
   if (!b.scaled_by(device::scale_block_n, device::block_k) && !b.scaled_by(1, device::block_k))
     return "b has no float32 factors of granularity (128, 128) or (1, 128)";
@@ -45,11 +47,21 @@ bool takes_factors_by_tma(const RowsByK& operand) {
 device::Epilogue epilogue_of(const GemmProblem& p, const GemmArgs& args) {
   GemmConfig config;
   if (!is_float8(p.out_dtype)) config.out_type = element_type(p.out_dtype);
-  if (!contiguous(args.out.strides[1], p.n) || !broken_rule(out_matrix(args.out, config)).empty()) {
+  // TMA clips rows of D in units of 16 bytes: with N = 33 in FP32 it wrote 3 elements too many.
+  const bool whole_units = p.n * size_in_bytes(p.out_dtype) % 16 == 0;
+  if (!whole_units || !contiguous(args.out.strides[1], p.n) ||
+      !broken_rule(out_matrix(args.out, config, "out")).empty()) {
     return device::Epilogue::general;
   }
   if (!needs_epilogue(args)) return device::Epilogue::store;
-  return only_accumulates(args) ? device::Epilogue::accumulate : device::Epilogue::general;
+  const bool by_tma = only_accumulates(args) && contiguous(args.c->strides[1], p.n) &&
+                      broken_rule(out_matrix(*args.c, config, "c")).empty();
+  if (!by_tma) return device::Epilogue::general;
+  // Why: moving C beside the ring wins where D's bytes dominate, TMA's reduction where math does
+  // (docs/performance.md).
+  constexpr std::int64_t short_k = 1536;
+  const bool in_place = args.c->data == args.out.data;
+  return in_place && p.k > short_k ? device::Epilogue::reduce : device::Epilogue::accumulate;
 }
 
 heuristics::GemmRequest request_of(const GemmProblem& p, const GemmArgs& args, const RowsByK& a,
@@ -66,87 +78,12 @@ heuristics::GemmRequest request_of(const GemmProblem& p, const GemmArgs& args, c
   request.scales_by_tma =
       takes_factors_by_tma(a) && (!request.column_scales || takes_factors_by_tma(b));
   request.epilogue = epilogue_of(p, args);
-  return request;
-}
-
-device::GemmParams fp8_params(const GemmPlan& plan, const GemmProblem& p, const GemmArgs& args) {
-  const GemmConfig& c = plan.choice.config;
-  const RowsByK a = operand_a(args, p), b = operand_b(args, p);
-  device::GemmParams params{};
-  params.a = tensor_map(a_matrix(a, c));
-  params.b = tensor_map(b_matrix(b, c));
-  if (c.scales_by_tma) {
-    params.sfa = tensor_map(factor_matrix(a, c.tile_m, "a.sf"));
-    if (c.column_scales) params.sfb = tensor_map(factor_matrix(b, c.tile_n, "b.sf"));
+  // The warps that would move C are those that load strided factors.
+  if (request.epilogue == device::Epilogue::accumulate && !request.scales_by_tma) {
+    const bool in_place = args.c->data == args.out.data;
+    request.epilogue = in_place ? device::Epilogue::reduce : device::Epilogue::general;
   }
-  if (c.epilogue != device::Epilogue::general) params.out = tensor_map(out_matrix(args.out, c));
-  params.sfa_data = static_cast<const float*>(a.sf->data);
-  params.sfa_row = a.sf_row_stride;
-  params.sfa_k = a.sf_k_stride;
-  params.sfb_data = static_cast<const float*>(b.sf->data);
-  params.sfb_row = b.sf_row_stride;
-  params.sfb_k = b.sf_k_stride;
-  params.out_data = args.out.data;
-  params.out_row = args.out.strides[0];
-  params.out_column = args.out.strides[1];
-  params.epilogue = epilogue_params(args);
-  params.m = static_cast<int>(p.m);
-  params.n = static_cast<int>(p.n);
-  params.k = static_cast<int>(p.k);
-  params.raster_group = plan.choice.raster_group;
-  params.raster_along_n = plan.choice.raster_along_n;
-  return params;
-}
-
-device::GeneralGemmParams general_params(const GemmProblem& p, const GemmArgs& args) {
-  device::GeneralGemmParams params{};
-  params.a = operand_params(operand_a(args, p));
-  params.b = operand_params(operand_b(args, p));
-  params.out = args.out.data;
-  params.out_row = args.out.strides[0];
-  params.out_column = args.out.strides[1];
-  params.m = p.m;
-  params.n = p.n;
-  params.k = p.k;
-  params.epilogue = epilogue_params(args);
-  return params;
-}
-
-device::DecodeParams decode_params(const GemmPlan& plan, const GemmProblem& p,
-                                   const GemmArgs& args) {
-  const device::DecodeConfig& c = plan.decode.config;
-  const RowsByK a = operand_a(args, p), b = operand_b(args, p);
-  device::DecodeParams params{};
-  params.rows = tensor_map(decode_matrix(b, c.rows(), c.stage_blocks, "b"));
-  params.tokens = tensor_map(decode_matrix(a, c.tokens, c.stage_blocks, "a"));
-  params.sfa = static_cast<const float*>(a.sf->data);
-  params.sfa_row = a.sf_row_stride;
-  params.sfa_k = a.sf_k_stride;
-  params.sfb = static_cast<const float*>(b.sf->data);
-  params.sfb_row = b.sf_row_stride;
-  params.sfb_k = b.sf_k_stride;
-  params.out = args.out.data;
-  params.out_row = args.out.strides[0];
-  params.out_column = args.out.strides[1];
-  params.epilogue = epilogue_params(args);
-  params.m = static_cast<int>(p.m);
-  params.n = static_cast<int>(p.n);
-  params.k_blocks = static_cast<int>(p.k / device::block_k);
-  return params;
-}
-
-// Empty if the decode kernel can take a problem that the FP8 kernel can, else why not.
-std::string why_not_decode(const GemmProblem& p, const RowsByK& a, const RowsByK& b) {
-  if (p.m > heuristics::max_decode_tokens)
-    return join("M is above ", heuristics::max_decode_tokens);
-  if (p.k % device::block_k != 0) return "K is not a multiple of 128";
-  if (has_column_scales(b)) return "b has factors per column";
-  if (p.a_dtype != DType::float8_e4m3fn || p.b_dtype != DType::float8_e4m3fn)
-    return "a and b are not both float8_e4m3fn";
-  if (auto rule = broken_rule(decode_matrix(a, 8, 1, "a")); !rule.empty()) return join("a: ", rule);
-  if (auto rule = broken_rule(decode_matrix(b, 64, 1, "b")); !rule.empty())
-    return join("b: ", rule);
-  return {};
+  return request;
 }
 
 // Two neighbours of a row can be stored as one word.
@@ -156,7 +93,8 @@ bool takes_pairs(const TensorView& out) {
          (out.strides[0] % 2 == 0 || out.shape[0] == 1);
 }
 
-heuristics::DecodeRequest decode_request(const GemmProblem& p, const GemmArgs& args, int num_sms) {
+heuristics::DecodeRequest decode_request(const GemmProblem& p, const GemmArgs& args,
+                                         const SmBudget& sms) {
   heuristics::DecodeRequest request;
   request.m = p.m;
   request.n = p.n;
@@ -164,8 +102,26 @@ heuristics::DecodeRequest decode_request(const GemmProblem& p, const GemmArgs& a
   request.out_type = element_type(p.out_dtype);
   request.general_epilogue =
       needs_epilogue(args) || (p.out_dtype != DType::float32 && !takes_pairs(args.out));
-  request.num_sms = num_sms;
+  request.num_sms = sms.count;
+  if (sms.limited) request.max_ctas = sms.count;
   return request;
+}
+
+// Empty if the decode kernel can take a problem that the FP8 kernel can, else why not.
+std::string why_not_decode(const GemmProblem& p, const RowsByK& a, const RowsByK& b,
+                           const heuristics::DecodeRequest& request) {
+  if (p.m > heuristics::max_decode_tokens)
+    return join("M is above ", heuristics::max_decode_tokens);
+  if (p.k % device::block_k != 0) return "K is not a multiple of 128";
+  if (has_column_scales(b)) return "b has factors per column";
+  if (p.a_dtype != DType::float8_e4m3fn || p.b_dtype != DType::float8_e4m3fn)
+    return "a and b are not both float8_e4m3fn";
+  if (auto rule = broken_rule(decode_matrix(a, 8, 1, "a")); !rule.empty()) return join("a: ", rule);
+  if (auto rule = broken_rule(decode_matrix(b, 64, 1, "b")); !rule.empty())
+    return join("b: ", rule);
+  if (!heuristics::candidates(request).empty()) return {};
+  return request.max_ctas > 0 ? "no config fits num_sms and the table of factors for this K"
+                              : "no table of factors for this K fits shared memory";
 }
 
 GemmPlan general_plan(const GemmProblem& p, std::string reason) {
@@ -200,7 +156,8 @@ GemmPlan fp8_plan(const heuristics::GemmRequest& request, const Policy* policy) 
   GemmPlan plan;
   plan.kernel = GemmKernel::fp8;
   plan.choice = heuristics::choose(request, policy);
-  plan.reason = "float8 with (1, 128) and (128, 128) factors";
+  plan.reason = request.column_scales ? "float8 with (1, 128) factors of a and of b"
+                                      : "float8 with (1, 128) and (128, 128) factors";
   plan.spec = fp8_gemm_spec(plan.choice.config);
   plan.threads = plan.choice.config.threads();
   plan.grid = plan.choice.grid;
@@ -218,71 +175,39 @@ bool decode_is_faster(const heuristics::DecodeRequest& decode, const heuristics:
          heuristics::candidates(fp8).front().predicted_us;
 }
 
-// Throws for a kernel that the policy asks for and that cannot be had.
-void check_wanted(const std::string& wanted, const std::string& obstacle) {
-  if (obstacle.empty()) return;
-  throw ValueError(complaint("policy.kernel", wanted, "another kernel", obstacle));
-}
-
 }  // namespace
 
 GemmPlan make_gemm_plan(const GemmProblem& problem, const GemmArgs& args, const Policy* policy,
-                        int num_sms) {
+                        const SmBudget& sms) {
+  using Choice = WantedKernel::Choice;
+  const WantedKernel wanted = wanted_kernel(policy);
+  if (wanted.choice == Choice::general) return general_plan(problem, "policy asks for it");
   const RowsByK a = operand_a(args, problem), b = operand_b(args, problem);
-  const std::string wanted = policy && policy->kernel ? *policy->kernel : std::string();
-  if (!wanted.empty() && wanted != "fp8" && wanted != "decode" && wanted != "general") {
-    throw ValueError(complaint("policy.kernel", wanted, "fp8, decode or general"));
-  }
-  const std::string obstacle = why_not_fp8(problem, a, b);
-  if (wanted == "general") return general_plan(problem, "policy asks for it");
-  if (!wanted.empty()) check_wanted(wanted, obstacle);
-  if (!obstacle.empty()) return general_plan(problem, obstacle);
+  const std::string no_fp8 = why_not_fp8(problem, a, b);
+  if (wanted.choice != Choice::any) check_possible(wanted, no_fp8);
+  if (!no_fp8.empty()) return general_plan(problem, no_fp8);
 
-  if (wanted != "fp8") {
-    std::string no_decode = why_not_decode(problem, a, b);
-    const heuristics::DecodeRequest request = decode_request(problem, args, num_sms);
-    if (no_decode.empty() && heuristics::candidates(request).empty()) {
-      no_decode = "no table of factors for this K fits shared memory";
-    }
-    if (!wanted.empty()) check_wanted(wanted, no_decode);
-    if (no_decode.empty() &&
-        (wanted == "decode" ||
-         decode_is_faster(request, request_of(problem, args, a, b, num_sms)))) {
-      return decode_plan(request, policy);
-    }
+  const heuristics::GemmRequest fp8 = request_of(problem, args, a, b, sms.count);
+  if (wanted.choice == Choice::fp8) return fp8_plan(fp8, policy);
+  const heuristics::DecodeRequest decode = decode_request(problem, args, sms);
+  const std::string no_decode = why_not_decode(problem, a, b, decode);
+  if (wanted.choice == Choice::decode) {
+    check_possible(wanted, no_decode);
+    return decode_plan(decode, policy);
   }
-  return fp8_plan(request_of(problem, args, a, b, num_sms), policy);
+  if (no_decode.empty() && decode_is_faster(decode, fp8)) return decode_plan(decode, policy);
+  return fp8_plan(fp8, policy);
 }
 
-GemmCandidates gemm_candidates(const GemmProblem& problem, const GemmArgs& args, int num_sms) {
+GemmCandidates gemm_candidates(const GemmProblem& problem, const GemmArgs& args,
+                               const SmBudget& sms) {
   const RowsByK a = operand_a(args, problem), b = operand_b(args, problem);
   GemmCandidates found;
   if (!why_not_fp8(problem, a, b).empty()) return found;
-  found.fp8 = heuristics::candidates(request_of(problem, args, a, b, num_sms));
-  if (why_not_decode(problem, a, b).empty()) {
-    found.decode = heuristics::candidates(decode_request(problem, args, num_sms));
-  }
+  found.fp8 = heuristics::candidates(request_of(problem, args, a, b, sms.count));
+  const heuristics::DecodeRequest decode = decode_request(problem, args, sms);
+  if (why_not_decode(problem, a, b, decode).empty()) found.decode = heuristics::candidates(decode);
   return found;
-}
-
-void run(const GemmPlan& plan, CUfunction function, const GemmProblem& problem,
-         const GemmArgs& args, const CallOptions& options) {
-  driver::LaunchShape shape;
-  shape.grid = static_cast<unsigned>(plan.grid);
-  shape.block = static_cast<unsigned>(plan.threads);
-  shape.cluster = static_cast<unsigned>(plan.cluster);
-  shape.shared_bytes = static_cast<unsigned>(plan.shared_bytes);
-  shape.pdl = options.pdl && plan.kernel != GemmKernel::general;  // it does not wait
-  if (plan.kernel == GemmKernel::fp8) {
-    device::GemmParams params = fp8_params(plan, problem, args);
-    driver::launch(function, shape, options.stream, &params);
-  } else if (plan.kernel == GemmKernel::decode) {
-    device::DecodeParams params = decode_params(plan, problem, args);
-    driver::launch(function, shape, options.stream, &params);
-  } else {
-    device::GeneralGemmParams params = general_params(problem, args);
-    driver::launch(function, shape, options.stream, &params);
-  }
 }
 
 }  // namespace deepgemm::plan

@@ -7,6 +7,7 @@
 #include "heuristics/decode_heuristics.hpp"
 #include "heuristics/gemm_heuristics.hpp"
 #include "jit/kernel.hpp"
+#include "plan/hopper.hpp"
 #include "plan/operands.hpp"
 
 namespace deepgemm::plan {
@@ -26,16 +27,18 @@ struct GemmPlan {
   int shared_bytes = 0;  // dynamic
 };
 
-// `policy` may be null. Throws ValueError for an illegal policy, Error where no kernel fits.
+// `policy` may be null. Throws ValueError that names the field or the rule for a policy that is
+// illegal or that the problem rules out.
 GemmPlan make_gemm_plan(const GemmProblem& problem, const GemmArgs& args, const Policy* policy,
-                        int num_sms);
+                        const SmBudget& sms);
 // What make_gemm_plan() weighs without a policy, cheapest first; empty where only the general
 // kernel can take the problem.
 struct GemmCandidates {
   std::vector<heuristics::GemmChoice> fp8;
   std::vector<heuristics::DecodeChoice> decode;
 };
-GemmCandidates gemm_candidates(const GemmProblem& problem, const GemmArgs& args, int num_sms);
+GemmCandidates gemm_candidates(const GemmProblem& problem, const GemmArgs& args,
+                               const SmBudget& sms);
 // Launches on options.stream; the device's context must be current.
 void run(const GemmPlan& plan, CUfunction function, const GemmProblem& problem,
          const GemmArgs& args, const CallOptions& options);

@@ -1,11 +1,23 @@
-// The one architecture that the kernels are built for.
+// The one architecture that the kernels are built for, and how much of a device a call may occupy.
 #pragma once
 
+#include "deepgemm/gemm.hpp"
 #include "driver/driver.hpp"
 
 namespace deepgemm::plan {
 
 // Throws Error that names the device if it is not of compute capability 9.0.
 const driver::DeviceInfo& hopper_device(int ordinal);
+
+// SMs that a kernel may occupy. Where `limited`, the FP8, quantise and dequantise kernels launch at
+// most `count` CTAs and the decode kernel is taken only if it needs no more: CTAs are spread over
+// free SMs, so that no other bound holds. The general kernel has one CTA per tile and no limit.
+struct SmBudget {
+  int count = 132;
+  bool limited = false;
+};
+// The smaller of CallOptions::num_sms (0: all) and Policy::num_sms (unset: all), at most `present`.
+// ValueError for a negative option and for a policy's 0 or less.
+SmBudget sm_budget(int present, int num_sms, const Policy* policy);
 
 }  // namespace deepgemm::plan

@@ -60,18 +60,19 @@ std::string fp8_decode_entry(const jit::KernelSpec& spec) {
       "}\n");
 }
 
-std::string simple_entry(std::string_view header, std::string_view params, std::string_view name,
-                         std::string_view call) {
+std::string simple_entry(std::string_view header, std::string_view params, int threads,
+                         std::string_view name, std::string_view call) {
   return join("#include \"kernels/", header,
               "\"\n"
               "using namespace deepgemm::device;\n"
               "extern \"C\" __global__ void __launch_bounds__(",
-              device::QuantizeConfig::threads, ")\n", name, "(const __grid_constant__ ", params,
-              " params) {\n  ", call, "(params);\n}\n");
+              threads, ")\n", name, "(const __grid_constant__ ", params, " params) {\n  ", call,
+              "(params);\n}\n");
 }
 
 std::string general_gemm_entry(const jit::KernelSpec& spec) {
-  return simple_entry("general_gemm.cuh", "GeneralGemmParams", spec.name, "general_gemm");
+  return simple_entry("general_gemm.cuh", "GeneralGemmParams", device::GeneralConfig::threads,
+                      spec.name, "general_gemm");
 }
 
 std::string quantize_entry(const jit::KernelSpec& spec) {
@@ -80,11 +81,13 @@ std::string quantize_entry(const jit::KernelSpec& spec) {
   const std::string call = join("quantize<QuantizeConfig{.k_per_scale = ", number(c.k_per_scale),
                                 ", .whole_cta = ", number(c.whole_cta),
                                 ", .values_e5m2 = ", number(c.values_e5m2), "}>");
-  return simple_entry("quantize.cuh", "QuantizeParams", spec.name, call);
+  return simple_entry("quantize.cuh", "QuantizeParams", device::QuantizeConfig::threads, spec.name,
+                      call);
 }
 
 std::string dequantize_entry(const jit::KernelSpec& spec) {
-  return simple_entry("quantize.cuh", "QuantizeParams", spec.name, "dequantize");
+  return simple_entry("quantize.cuh", "QuantizeParams", device::QuantizeConfig::threads, spec.name,
+                      "dequantize");
 }
 
 }  // namespace

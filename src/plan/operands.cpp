@@ -137,9 +137,8 @@ bool needs_epilogue(const GemmArgs& args) {
 }
 
 bool only_accumulates(const GemmArgs& args) {
-  return args.c && args.c->data == args.out.data && args.out.dtype == DType::float32 &&
-         args.c->dtype == DType::float32 && !args.bias && args.alpha == 1.0F &&
-         args.activation == Activation::none;
+  return args.c && args.out.dtype == DType::float32 && args.c->dtype == DType::float32 &&
+         !args.bias && args.alpha == 1.0F && args.activation == Activation::none;
 }
 
 }  // namespace deepgemm::plan

@@ -34,7 +34,7 @@ device::OperandParams operand_params(const RowsByK& operand);
 device::EpilogueParams epilogue_params(const GemmArgs& args);
 // Whether a sum needs more than a cast before it is stored.
 bool needs_epilogue(const GemmArgs& args);
-// out += A B in FP32 and nothing else: c is out.
+// out = A B + c in FP32 and nothing else; c may be out.
 bool only_accumulates(const GemmArgs& args);
 
 }  // namespace deepgemm::plan

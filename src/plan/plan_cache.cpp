@@ -18,12 +18,12 @@ constexpr std::size_t max_plans = 1024;
 // what TMA asks of them: their residues modulo 16 bytes, and the strides themselves.
 struct PlanKey {
   std::int64_t extents[3];
-  std::int64_t strides[10];
+  std::int64_t strides[12];
   std::int64_t granularity[4];
-  std::uint8_t residues[5];
-  std::uint8_t dtypes[5];
-  std::uint8_t flags[6];
-  std::int32_t num_sms;
+  std::uint8_t residues[6];
+  std::uint8_t dtypes[6];
+  std::uint8_t flags[12];
+  std::int32_t num_sms;  // with the device it also says whether they are fewer than it has
   std::int32_t device;
 
   friend bool operator==(const PlanKey& a, const PlanKey& b) noexcept {
@@ -50,27 +50,25 @@ PlanKey key_of(const GemmProblem& p, const GemmArgs& args, int device, int num_s
   key.extents[0] = p.m;
   key.extents[1] = p.n;
   key.extents[2] = p.k;
-  const TensorView* views[] = {&args.a.values, &args.b.values, &sfa, &sfb, &args.out};
-  for (std::size_t i = 0; i < 5; ++i) {
+  const TensorView& c = args.c ? *args.c : none;
+  const TensorView* views[] = {&args.a.values, &args.b.values, &sfa, &sfb, &args.out, &c};
+  for (std::size_t i = 0; i < std::size(views); ++i) {
     key.strides[2 * i] = views[i]->strides[0];
     key.strides[2 * i + 1] = views[i]->strides[1];
     key.dtypes[i] = static_cast<std::uint8_t>(views[i]->dtype);
+    key.residues[i] = residue(*views[i]);
   }
   key.granularity[0] = p.a_granularity.rows;
   key.granularity[1] = p.a_granularity.k;
   key.granularity[2] = p.b_granularity.rows;
   key.granularity[3] = p.b_granularity.k;
-  key.residues[0] = residue(args.a.values);
-  key.residues[1] = residue(args.b.values);
-  key.residues[2] = residue(sfa);
-  key.residues[3] = residue(sfb);
-  key.residues[4] = residue(args.out);
   key.flags[0] = static_cast<std::uint8_t>(args.layout);
   key.flags[1] = needs_epilogue(args);
   key.flags[2] = static_cast<std::uint8_t>((p.a_scaled ? 1 : 0) | (p.b_scaled ? 2 : 0));
   key.flags[3] = only_accumulates(args);
   key.flags[4] = static_cast<std::uint8_t>(sfa.rank);
   key.flags[5] = static_cast<std::uint8_t>(sfb.rank);
+  key.flags[6] = args.c && args.c->data == args.out.data;
   key.num_sms = num_sms;
   key.device = device;
   return key;
@@ -79,12 +77,12 @@ PlanKey key_of(const GemmProblem& p, const GemmArgs& args, int device, int num_s
 }  // namespace
 
 const ReadyPlan& ready_plan(const GemmProblem& problem, const GemmArgs& args, int device,
-                            int num_sms) {
+                            const SmBudget& sms) {
   thread_local std::unordered_map<PlanKey, ReadyPlan, Hash> plans;
-  const PlanKey key = key_of(problem, args, device, num_sms);
+  const PlanKey key = key_of(problem, args, device, sms.count);
   if (const auto found = plans.find(key); found != plans.end()) return found->second;
   ReadyPlan ready;
-  ready.plan = make_gemm_plan(problem, args, nullptr, num_sms);
+  ready.plan = make_gemm_plan(problem, args, nullptr, sms);
   ready.function = jit::load(ready.plan.spec, device).function;
   if (plans.size() >= max_plans) plans.clear();
   return plans.emplace(key, std::move(ready)).first->second;

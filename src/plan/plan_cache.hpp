@@ -15,6 +15,6 @@ struct ReadyPlan {
 // The plan of a call without a policy, made and loaded if this thread has not met it yet. The
 // reference lives until the thread's next call.
 const ReadyPlan& ready_plan(const GemmProblem& problem, const GemmArgs& args, int device,
-                            int num_sms);
+                            const SmBudget& sms);
 
 }  // namespace deepgemm::plan

@@ -55,6 +55,14 @@ RuntimeInfo runtime_info() noexcept {
   return info;
 }
 
+int usable_device() noexcept {
+  try {
+    return driver::device_count() > 0 && driver::device(0).is_hopper() ? 0 : -1;
+  } catch (...) {
+    return -1;
+  }
+}
+
 int device_count() noexcept {
   try {
     return driver::device_count();

@@ -37,7 +37,7 @@ TmaMatrix factor_matrix(const RowsByK& operand, int box_rows, const char* name) 
           tma::Swizzle::none,
           name};
 }
-TmaMatrix out_matrix(const TensorView& out, const GemmConfig& c) {
+TmaMatrix out_matrix(const TensorView& out, const GemmConfig& c, const char* name) {
   const std::int64_t row_stride = out.shape[0] == 1 ? 0 : out.strides[0];
   const int span = c.chunk_span();
   return {matrix(out, out.shape[0], out.shape[1], row_stride),
@@ -45,7 +45,7 @@ TmaMatrix out_matrix(const TensorView& out, const GemmConfig& c) {
           span == 128  ? tma::Swizzle::b128
           : span == 64 ? tma::Swizzle::b64
                        : tma::Swizzle::b32,
-          "out"};
+          name};
 }
 
 std::string broken_rule(const TmaMatrix& m) { return tma::broken_rule(m.view, m.tile, m.swizzle); }

@@ -23,7 +23,8 @@ TmaMatrix a_matrix(const RowsByK& a, const device::GemmConfig& config);
 TmaMatrix b_matrix(const RowsByK& b, const device::GemmConfig& config);
 // Factors of an operand's rows as [k blocks, rows].
 TmaMatrix factor_matrix(const RowsByK& operand, int box_rows, const char* name);
-TmaMatrix out_matrix(const TensorView& out, const device::GemmConfig& config);
+// out, or c where it moves in the same boxes.
+TmaMatrix out_matrix(const TensorView& out, const device::GemmConfig& config, const char* name);
 // An operand of the decode kernel as [k blocks, rows, 128]; K must be a multiple of 128.
 TmaMatrix decode_matrix(const RowsByK& operand, int box_rows, int box_blocks, const char* name);
 

@@ -1,7 +1,12 @@
 #include "deepgemm/cache.hpp"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <optional>
+
+#include "deepgemm/runtime.hpp"
 #include "jit/disk_cache.hpp"
 #include "jit_fixture.hpp"
 
@@ -38,15 +43,30 @@ TEST_CASE("the cache is counted, listed and cleared") {
   CHECK(list_cache(false).empty());
 }
 
-TEST_CASE("strict mode is switched on and off") {
+TEST_CASE("strict mode has three states") {
+  setenv("DEEPGEMM_STRICT_JIT", "1", 1);
+  CHECK_FALSE(strict_setting().has_value());
+  CHECK(strict());
+  set_strict(false);
+  CHECK(strict_setting() == false);
+  CHECK_FALSE(strict());
+  set_strict(std::nullopt);
+  CHECK(strict());
+  setenv("DEEPGEMM_STRICT_JIT", "0", 1);
   CHECK_FALSE(strict());
   set_strict(true);
   CHECK(strict());
-  set_strict(false);
+  set_strict(std::nullopt);
+  unsetenv("DEEPGEMM_STRICT_JIT");
   CHECK_FALSE(strict());
 }
 
-TEST_CASE("a search path that does not exist is no error") {
-  set_nvrtc_search_path({"/nonexistent"});
+TEST_CASE("the compiler is found in a directory of the search path, past one that is not there") {
+  unsetenv("DEEPGEMM_NVRTC_PATH");
+  testing::CacheDirectory directory;
+  const std::string library = directory.root() + "/libnvrtc.so.13";
+  REQUIRE(symlink(FAKE_NVRTC_PATH, library.c_str()) == 0);
+  set_nvrtc_search_path({"/nonexistent", directory.root()});
+  CHECK(runtime_info().nvrtc_path == library);
   set_nvrtc_search_path({});
 }

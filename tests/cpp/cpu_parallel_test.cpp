@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/cpu/parallel.hpp"
+#include "deepgemm/error.hpp"
 #include "test_tensors.hpp"
 
 using namespace deepgemm;
@@ -58,4 +59,8 @@ TEST_CASE("thread_count") {
   CHECK(cpu::thread_count() >= 1);
   Environment set("DEEPGEMM_CPU_THREADS", "3");
   CHECK(cpu::thread_count() == 3);
+  for (const char* bad : {"0", "-1", "many"}) {
+    Environment wrong("DEEPGEMM_CPU_THREADS", bad);
+    CHECK_THROWS_AS(cpu::thread_count(), ValueError);
+  }
 }

@@ -10,7 +10,6 @@
 #include <thread>
 #include <vector>
 
-#include "driver/memory.hpp"
 #include "fake_driver/fake_driver.hpp"
 
 using namespace deepgemm;
@@ -185,46 +184,5 @@ TEST_CASE("a failed call throws its name, text and code") {
           "cuLaunchKernelEx: CUDA_ERROR_OUT_OF_MEMORY (out of memory)");
     CHECK(error.code == CUDA_ERROR_OUT_OF_MEMORY);
   }
-  fake_state().heal();
-}
-
-TEST_CASE("device buffers copy, fill, move and free") {
-  const char source[] = "0123456789";
-  char target[11] = {};
-  {
-    driver::DeviceBuffer buffer(100, 1);
-    CHECK(fake_state().allocations == 1);
-    CHECK(buffer.bytes() == 100);
-    CHECK(buffer.device() == 1);
-    buffer.copy_from_host(source, 11, 89);
-    driver::DeviceBuffer moved = std::move(buffer);
-    CHECK(buffer.data() == nullptr);  // NOLINT: what is left of it is the point
-    moved.copy_to_host(target, 11, 89);
-    CHECK(std::string(target) == source);
-    moved.fill(7);
-    moved.copy_to_host(target, 1);
-    CHECK(target[0] == 7);
-    moved = driver::DeviceBuffer(10, 0);
-    CHECK(fake_state().allocations == 1);
-  }
-  CHECK(fake_state().allocations == 0);
-}
-
-TEST_CASE("device buffers refuse what does not fit") {
-  driver::DeviceBuffer empty(0, 0);
-  CHECK(empty.data() == nullptr);
-  empty.fill(1);
-  char byte = 0;
-  CHECK_THROWS_AS(empty.copy_from_host(&byte, 1), ValueError);
-  driver::DeviceBuffer buffer(8, 0);
-  CHECK_THROWS_AS(buffer.copy_from_host(&byte, 1, 8), ValueError);
-  CHECK_THROWS_AS(buffer.copy_to_host(&byte, -1), ValueError);
-  CHECK_THROWS_AS(buffer.copy_to_host(&byte, INT64_MAX, 1), ValueError);
-  CHECK_THROWS_AS(driver::DeviceBuffer(-1, 0), ValueError);
-  fake_state().fail("cuMemAlloc", CUDA_ERROR_OUT_OF_MEMORY);
-  CHECK_THROWS_WITH_AS(driver::DeviceBuffer(64, 0),
-                       "cuMemAlloc of 64 bytes on CUDA device 0: CUDA_ERROR_OUT_OF_MEMORY (out of "
-                       "memory)",
-                       DriverError);
   fake_state().heal();
 }

@@ -64,9 +64,30 @@ TEST_CASE("the grid covers the tiles and whole clusters, within the SMs") {
       const int cluster = choice.config.cluster();
       CHECK(choice.grid >= 1);
       CHECK(choice.grid % cluster == 0);
-      CHECK(choice.grid <= std::max(num_sms, cluster));
+      CHECK(choice.grid <= num_sms);
       CHECK(choice.waves * choice.grid >= choice.tiles);
       CHECK(choice.tiles * choice.config.tile_m * choice.config.tile_n >= m * 7168);
+    }
+  }
+}
+
+TEST_CASE("there is a candidate for every request, on a single SM too") {
+  for (int flags = 0; flags < 16; ++flags) {
+    GemmRequest r = request(100, 7168, 2048);
+    r.column_scales = (flags & 1) != 0;
+    r.scales_by_tma = (flags & 2) != 0;
+    r.num_sms = (flags & 4) != 0 ? 1 : 132;
+    r.b_type = (flags & 8) != 0 ? device::ElementType::e5m2 : device::ElementType::e4m3;
+    CAPTURE(flags);
+    for (device::Epilogue epilogue :
+         {device::Epilogue::store, device::Epilogue::accumulate, device::Epilogue::general}) {
+      if (epilogue == device::Epilogue::accumulate && !r.scales_by_tma) continue;
+      r.epilogue = epilogue;
+      r.out_type = epilogue == device::Epilogue::store ? device::ElementType::bf16
+                                                       : device::ElementType::f32;
+      const auto choices = candidates(r);
+      REQUIRE_FALSE(choices.empty());
+      for (const GemmChoice& choice : choices) CHECK(choice.config.cluster() <= r.num_sms);
     }
   }
 }

@@ -79,11 +79,11 @@ TEST_CASE("dtypes") {
   }
   SUBCASE("packed factors") {
     args.a.sf->dtype = DType::int32;
-    refuses<TypeError>(args, {"a.sf: found int32", "float32 or float8_e8m0fnu"});
+    refuses<TypeError>(args, {"sfa: found int32", "float32 or float8_e8m0fnu"});
   }
   SUBCASE("factors of b") {
     args.b.sf->dtype = DType::bfloat16;
-    refuses<TypeError>(args, {"b.sf: found bfloat16"});
+    refuses<TypeError>(args, {"sfb: found bfloat16"});
   }
   SUBCASE("out") {
     args.out.dtype = DType::float64;
@@ -159,7 +159,7 @@ TEST_CASE("granularity is inferred") {
   auto resolved = [](std::int64_t rows, std::int64_t k, std::int64_t p, std::int64_t q) {
     Tensor sf(DType::float32, {p, q});
     ScaledView view{{}, sf.view, std::nullopt};
-    return ops::resolve_granularity("a", view, rows, k, ops::readings_of_rows());
+    return ops::resolve_granularity("a", "sfa", view, rows, k, ops::readings_of_rows());
   };
   CHECK(resolved(256, 512, 256, 4) == Granularity{1, 128});
   CHECK(resolved(256, 512, 2, 4) == Granularity{128, 128});
@@ -181,16 +181,16 @@ TEST_CASE("scale factors of the wrong shape") {
   SUBCASE("inferred: the message lists what would fit") {
     args.a.granularity.reset();
     args.a.sf->shape = {255, 4};
-    refuses<ValueError>(args, {"a.sf: found shape [255, 4]", "[256, 4] for (1, 128)",
+    refuses<ValueError>(args, {"sfa: found shape [255, 4]", "[256, 4] for (1, 128)",
                                "[2, 4] for (128, 128)", "[1, 1] for (whole, whole)"});
   }
   SUBCASE("contradicting the given granularity") {
     args.b.granularity = Granularity{1, 128};
-    refuses<ValueError>(args, {"b.sf: found shape [3, 4], need shape [384, 4]", "(1, 128)"});
+    refuses<ValueError>(args, {"sfb: found shape [3, 4], need shape [384, 4]", "(1, 128)"});
   }
   SUBCASE("rank") {
     args.a.sf->rank = 1;
-    refuses<ValueError>(args, {"a.sf: found shape [256]"});
+    refuses<ValueError>(args, {"sfa: found shape [256]"});
   }
   SUBCASE("negative granularity") {
     args.a.granularity = Granularity{-1, 128};
@@ -200,12 +200,12 @@ TEST_CASE("scale factors of the wrong shape") {
     Tensor sf(DType::float32, {8, 2});
     ScaledView view{{}, sf.view, std::nullopt};
     const Granularity readings[] = {{1, 64}, {1, 96}, {1, 128}};
-    std::string message =
-        message_of<ValueError>([&] { ops::resolve_granularity("a", view, 8, 128, readings); });
-    CHECK(contains(message, "a.sf: found shape [8, 2]"));
+    std::string message = message_of<ValueError>(
+        [&] { ops::resolve_granularity("a", "sfa", view, 8, 128, readings); });
+    CHECK(contains(message, "sfa: found shape [8, 2]"));
     CHECK(contains(message, "(1, 64), (1, 96)"));
     view.granularity = Granularity{1, 96};
-    CHECK(ops::resolve_granularity("a", view, 8, 128, readings) == Granularity{1, 96});
+    CHECK(ops::resolve_granularity("a", "sfa", view, 8, 128, readings) == Granularity{1, 96});
   }
   SUBCASE("(1, K) by number is (1, whole)") {
     Tensor sf(DType::float32, {256, 1});
@@ -230,8 +230,8 @@ TEST_CASE("devices") {
     args.a.values.device = {DeviceKind::cuda, 1};
     refuses<ValueError>(args, {"b: found an array on cpu, need cuda:1"});
   }
-  SUBCASE("a.sf") { args.a.sf->device = gpu, refuses<ValueError>(args, {"a.sf: ", "cuda:0"}); }
-  SUBCASE("b.sf") { args.b.sf->device = gpu, refuses<ValueError>(args, {"b.sf: ", "cuda:0"}); }
+  SUBCASE("sfa") { args.a.sf->device = gpu, refuses<ValueError>(args, {"sfa: ", "cuda:0"}); }
+  SUBCASE("sfb") { args.b.sf->device = gpu, refuses<ValueError>(args, {"sfb: ", "cuda:0"}); }
   SUBCASE("out") { args.out.device = gpu, refuses<ValueError>(args, {"out: ", "cuda:0"}); }
   SUBCASE("c") { args.c->device = gpu, refuses<ValueError>(args, {"c: ", "cuda:0"}); }
   SUBCASE("bias") { args.bias->device = gpu, refuses<ValueError>(args, {"bias: ", "cuda:0"}); }
@@ -275,13 +275,13 @@ TEST_CASE("out must be writable memory of its own, each element in its own place
     args.b.values.data = p.out.memory.data() + 100;
     refuses<ValueError>(args, {"out: found memory that overlaps b,"});
   }
-  SUBCASE("a.sf") {
+  SUBCASE("sfa") {
     args.a.sf->data = p.out.memory.data();
-    refuses<ValueError>(args, {"out: found memory that overlaps a.sf"});
+    refuses<ValueError>(args, {"out: found memory that overlaps sfa"});
   }
-  SUBCASE("b.sf") {
+  SUBCASE("sfb") {
     args.b.sf->data = p.out.memory.data();
-    refuses<ValueError>(args, {"out: found memory that overlaps b.sf"});
+    refuses<ValueError>(args, {"out: found memory that overlaps sfb"});
   }
   SUBCASE("bias") {
     args.bias = make_view(p.out.memory.data() + 2 * 256 * 384 - 4, DType::bfloat16, {384});
@@ -304,7 +304,7 @@ TEST_CASE("fake tensors") {
   GemmArgs args = p.args();
   make_problem(args);
   SUBCASE("a") { args.a.values.data = nullptr, refuses<ValueError>(args, {"a: ", "fake or meta"}); }
-  SUBCASE("b.sf") { args.b.sf->data = nullptr, refuses<ValueError>(args, {"b.sf: ", "fake"}); }
+  SUBCASE("sfb") { args.b.sf->data = nullptr, refuses<ValueError>(args, {"sfb: ", "fake"}); }
   SUBCASE("out") { args.out.data = nullptr, refuses<ValueError>(args, {"out: ", "fake"}); }
   SUBCASE("c") {
     args.c = args.out;

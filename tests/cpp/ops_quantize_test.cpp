@@ -122,15 +122,15 @@ TEST_CASE("dequantize: each bad argument is named") {
   dequantize(x, out.view);
   SUBCASE("x") {
     x.values.dtype = DType::uint8;
-    refuses_dequantize<TypeError>(x, out.view, "x: found uint8");
+    refuses_dequantize<TypeError>(x, out.view, "values: found uint8");
   }
-  SUBCASE("x.sf dtype") {
+  SUBCASE("sf dtype") {
     x.sf->dtype = DType::float16;
-    refuses_dequantize<TypeError>(x, out.view, "x.sf: found float16");
+    refuses_dequantize<TypeError>(x, out.view, "sf: found float16");
   }
-  SUBCASE("x.sf shape") {
+  SUBCASE("sf shape") {
     x.sf->shape = {4, 3};
-    refuses_dequantize<ValueError>(x, out.view, "x.sf: found shape [4, 3]");
+    refuses_dequantize<ValueError>(x, out.view, "sf: found shape [4, 3]");
   }
   SUBCASE("out shape") {
     out.view.shape[0] = 3;
@@ -142,7 +142,7 @@ TEST_CASE("dequantize: each bad argument is named") {
   }
   SUBCASE("out overlaps") {
     x.values.data = out.view.data;
-    refuses_dequantize<ValueError>(x, out.view, "out: found memory that overlaps x");
+    refuses_dequantize<ValueError>(x, out.view, "out: found memory that overlaps values");
   }
   SUBCASE("fake") {
     out.view.data = nullptr;

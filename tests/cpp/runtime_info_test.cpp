@@ -18,6 +18,7 @@ TEST_CASE("with neither driver nor NVRTC the problems are told, and nothing is t
   CHECK(info.nvrtc_path.empty());
   CHECK_FALSE(info.nvrtc_problem.empty());
   CHECK(device_count() == 0);
+  CHECK(usable_device() == -1);
 }
 
 TEST_CASE("driver, GPUs, NVRTC and cache are described, with no context made") {
@@ -36,5 +37,6 @@ TEST_CASE("driver, GPUs, NVRTC and cache are described, with no context made") {
   CHECK(info.cache_directory == directory.path);
   CHECK(info.sources_digest.size() == 64);
   CHECK(device_count() == 2);
+  CHECK(usable_device() == 0);
   CHECK(state.count("cuDevicePrimaryCtxRetain") == 0);
 }

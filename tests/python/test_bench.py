@@ -3,6 +3,7 @@
 import argparse
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,11 @@ def test_missing_fields_are_found() -> None:
     assert report.problems(report.document(head, [])) == ["card: missing"]
 
 
+@pytest.mark.parametrize("content", [[], 3, {**HEAD, "rows": [3, [row()]]}, {**HEAD, "rows": 3}])
+def test_another_form_is_refused(content: Any) -> None:
+    assert report.problems(content)
+
+
 def test_jit_and_call_rows() -> None:
     rows = [
         {"kernel": "fp8 128x128", "cold_ms": 240.0, "disk_ms": 1.2},
@@ -174,9 +180,9 @@ def test_without_a_gpu_it_says_so(suite: str, capsys: pytest.CaptureFixture[str]
 
 
 def test_wrong_rows_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert bench.run(parse("dense", "--rows", "7")) == 2 or hopper_gpus()
-    assert bench.run(parse("dense", "--rows", "1x2x3")) == 2
-    assert "rows: found '1x2x3'" in capsys.readouterr().err
+    for word in ("1x2x3", "M=5", "42"):  # before a GPU is looked for
+        assert bench.run(parse("dense", "--rows", word)) == 2
+        assert f"rows: found '{word}'" in capsys.readouterr().err
 
 
 def test_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -189,6 +195,82 @@ def test_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert bench.run(parse("show", str(path))) == 2
 
 
+@pytest.mark.parametrize("text", ["no JSON", "[1]", '{"rows": [1]}', json.dumps({"card": "x"})])
+def test_show_of_another_form(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "other.json"
+    path.write_text(text)
+    assert bench.run(parse("show", str(path))) == 2
+    assert f"{path} is no result file of `deepgemm bench`: " in capsys.readouterr().err
+
+
+def test_no_plot_of_compile_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "jit.json"
+    report.save(report.document(HEAD, [{"kernel": "x", "cold_ms": 1.0}]), path)
+    assert bench.run(parse("show", str(path), "--plot", str(tmp_path / "x.svg"))) == 2
+    assert "rows that are no products" in capsys.readouterr().err
+
+
+def test_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench.run(parse("dense", "--list", "--rows", "M=1")) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 8
+    assert lines[1].split() == ["0", "1x2112x7168", "bfloat16", "14.2", "0.68"]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("error", [1e-6, 1e-3])
+def test_dense_table(
+    error: float,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def measured(cases: Any, support: Any, options: Any) -> Iterator[Any]:
+        yield cases[0], row(error=error)
+
+    monkeypatch.setattr(machine, "gpu_problem", lambda: "")
+    monkeypatch.setattr(dense, "measure_all", measured)
+    out = tmp_path / "dense.json"
+    assert bench.run(parse("dense", "--json", str(out))) == (0 if error < 1e-5 else 1)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].endswith("1.100   0.68" if error < 1e-5 else "WRONG")
+    assert lines[2] == "geometric mean of 1 ratio: 1.1000"
+    assert "as published for the same kind" in lines[3]
+    assert len(report.load(out)["rows"]) == 1
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "x"])
+def test_repeat_is_at_least_one(value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit:
+        parse("jit", "--repeat", value)
+    assert exit.value.code == 2
+    assert "--repeat" in capsys.readouterr().err
+
+
+def test_interrupted_times_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if problem := deepgemm.info()["nvrtc_problem"]:
+        pytest.skip(f"NVRTC is missing: {problem}")
+
+    def cold(selected: list[int], repeat: int) -> Iterator[dict[str, Any]]:
+        yield {"kernel": "x", "cold_ms": 1.0}
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(jit, "cold", cold)
+    monkeypatch.setattr(jit, "disk", lambda quick: {})
+    out = tmp_path / "jit.json"
+    with pytest.raises(KeyboardInterrupt):  # the command line then exits with 130
+        bench.run(parse("jit", "--json", str(out)))
+    assert report.load(out)["rows"] == [{"kernel": "x", "cold_ms": 1.0}]
+
+
+def test_quick_has_one_kernel_of_each_family() -> None:
+    kernels = [kernel["kernel"] for kernel in ext.selectable_kernels()]
+    assert len(jit.selection(False)) == len(kernels)
+    assert sorted(kernels[index] for index in jit.selection(True)) == sorted(set(kernels))
+
+
 def test_jit_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if problem := deepgemm.info()["nvrtc_problem"]:
         pytest.skip(f"NVRTC is missing: {problem}")
@@ -199,7 +281,7 @@ def test_jit_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"{kernel['kernel']} {kernel['config']}" for kernel in kernels]
     for key in on_disk:
         assert sum(jit.matches(key, name) for name in names) == 1, key
-    monkeypatch.setattr(ext, "selectable_kernels", lambda: kernels[:1])
+    monkeypatch.setattr(jit, "selection", lambda quick: [0])
     out = tmp_path / "jit.json"
     assert bench.run(parse("jit", "--repeat", "1", "--json", str(out))) == 0
     (row,) = report.load(out)["rows"]

@@ -11,6 +11,7 @@ import pytest
 
 import deepgemm
 from deepgemm.cli import main as cli
+from deepgemm.cli.exits import count, exit_code
 from deepgemm.cli.problems import parse_granularity, parse_shape
 
 HAS_NVRTC = bool(deepgemm.info()["nvrtc_path"])
@@ -74,7 +75,7 @@ def test_info(capsys, cache):
     assert code == (0 if usable else 1)
     assert "deepgemm   " in shown.out
     if not usable:
-        assert "missing    " in shown.out
+        assert "problem    " in shown.out
     code, shown = run(capsys, "info", "--json")
     found = json.loads(shown.out)
     assert found["usable"] == usable
@@ -114,11 +115,28 @@ def test_gemm_dtypes(capsys, tmp_path, rng, dtype):
 def test_gemm_errors(capsys, tmp_path):
     np.save(tmp_path / "a.npy", np.zeros((2, 2), np.int32))
     code, shown = run(capsys, "gemm", tmp_path / "a.npy", tmp_path / "a.npy", "-o", tmp_path / "d")
-    assert code == 1
+    assert code == 2
     assert "found int32, need float32" in shown.err
     code, shown = run(capsys, "gemm", tmp_path / "no.npy", tmp_path / "a.npy", "-o", tmp_path / "d")
-    assert code == 1
+    assert code == 2
     assert "no.npy" in shown.err
+
+
+def test_gemm_of_bfloat16_says_what_it_wrote(capsys, tmp_path, rng):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    a = rng.integers(-8, 9, (4, 32)).astype(ml_dtypes.bfloat16)
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "bits.npy", a.view(np.uint16))
+    for name in ("a.npy", "bits.npy"):
+        code, shown = run(
+            capsys, "gemm", tmp_path / name, tmp_path / name, "-o", tmp_path / "d",
+            "--dtype", "bfloat16", "--device", -1,
+        )  # fmt: skip
+        assert code == 0, shown.err
+        assert f"written to {tmp_path / 'd.npy'}, " in shown.out
+        assert "ms in all" in shown.out
+        wide = a.astype(np.float32)
+        assert np.array_equal(np.load(tmp_path / "d.npy"), wide @ wide.T)
 
 
 def test_explain(capsys):
@@ -131,8 +149,18 @@ def test_explain(capsys):
     report = json.loads(shown.out)
     assert report["problem"]["m"] == 64
     assert report["origin"] == ""
+    assert "us (H200 model)" in run(capsys, "explain", 4096, 4096, 4096)[1].out
+    report = json.loads(run(capsys, "explain", 4096, 4096, 4096, "--json")[1].out)
+    assert report["fields"]["predicted_us"] > 0
+    assert report["fields"]["tiles"] > 0
+    for shape in ((0, 4, 5), (4, 0, 5)):
+        code, shown = run(capsys, "explain", *shape)
+        assert (code, shown.out) == (0, "nothing to compute: the product is empty\n")
+    code, shown = run(capsys, "explain", 64, 128, 256, "--measure", "--bias")
+    assert code == 2
+    assert "--measure times the default product" in shown.err
     code, shown = run(capsys, "explain", 64, 128, 256, "--out-dtype", "int32")
-    assert code == 1
+    assert code == 2
     assert "deepgemm explain: out: found int32" in shown.err
 
 
@@ -148,7 +176,7 @@ def test_warmup_and_cache(capsys, cache, tmp_path):
     (tmp_path / "list").write_text("# shapes\n64,128,256\n64x128x256  # again\n")
     code, shown = run(capsys, "warmup", "4096,4096,4096", "--file", tmp_path / "list")
     assert code == 0, shown.err
-    assert shown.out.startswith("3 problems use")
+    assert shown.out.startswith("3 problems, ")
     assert "] 3/3 64x128x256" in shown.err
     code, shown = run(capsys, "warmup", "64,128,256", "--json")
     assert json.loads(shown.out)[0]["origin"] in ("memory", "disk")
@@ -171,19 +199,70 @@ def test_warmup_and_cache(capsys, cache, tmp_path):
 
 @needs_nvrtc
 def test_strict_jit_forbids_a_compile(cache):
+    # A tile that no other test compiles into this process's memory.
+    policy = {"tile_m": 128, "tile_n": 48, "consumers": 2, "stages": 5}
     with deepgemm.options(strict_jit=True), pytest.raises(deepgemm.Error, match="strict"):
-        # A tile that no other test compiles into this process's memory.
-        policy = {"tile_m": 128, "tile_n": 48, "consumers": 2, "stages": 5}
         deepgemm.warmup([{"m": 512, "n": 4096, "k": 4096, "policy": policy}])
 
 
 def test_warmup_needs_problems(capsys):
     code, shown = run(capsys, "warmup")
-    assert code == 1
+    assert code == 2
     assert "problems: found none" in shown.err
 
 
+@pytest.mark.parametrize("place", ["file/cache", "/proc/no/such"])
+def test_a_cache_that_keeps_nothing(capsys, tmp_path, monkeypatch, place):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("DEEPGEMM_CACHE_DIR", str(tmp_path / place))
+    code, shown = run(capsys, "warmup", "64,128,256")
+    assert code == 1
+    assert "the cache keeps nothing: " in shown.err
+    code, shown = run(capsys, "info")
+    assert "no cache on disk: " in shown.out
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+def test_an_nvrtc_path_that_is_wrong_is_named():
+    def deepgemm_in_a_child(*words):
+        return subprocess.run(
+            [sys.executable, "-m", "deepgemm", *words],
+            env={"DEEPGEMM_NVRTC_PATH": "/no/such/libnvrtc.so"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    done = deepgemm_in_a_child("info")
+    assert done.returncode == 1
+    assert "DEEPGEMM_NVRTC_PATH names no usable NVRTC" in done.stdout
+    assert done.stdout.count("/no/such/libnvrtc.so") == 1
+    assert "pip install" not in done.stdout.partition("NVRTC_PATH")[2]
+    for words in (("bench", "jit"), ("cache", "verify")):
+        done = deepgemm_in_a_child(*words)
+        assert done.returncode == 2, done
+    assert "no cache directory" in done.stderr  # no HOME either
+
+
+def test_exit_codes():
+    def driver_error(code):
+        error = deepgemm.DriverError("x")
+        error.code = code
+        return error
+
+    refused = deepgemm.CompileError("x")
+    refused.log = "line 3"
+    assert [exit_code(error) for error in (refused, driver_error(700), OSError("full"))] == [1] * 3
+    for error in (
+        *(driver_error(-1), driver_error(101), deepgemm.CompileError("x"), deepgemm.Error("x")),
+        *(ValueError("x"), TypeError("x"), ImportError("x"), FileNotFoundError("x")),
+    ):
+        assert exit_code(error) == 2, error
+
+
 def test_words():
+    assert [count(n, "kernel") for n in (0, 1, 2)] == ["0 kernels", "1 kernel", "2 kernels"]
     assert parse_shape("1,2,3") == parse_shape("1x2x3") == (1, 2, 3)
     assert parse_granularity("1x128/128x128") == ((1, 128), (128, 128))
     assert parse_granularity("1x0") == ((1, 0), (1, 0))

@@ -52,10 +52,17 @@ def cupy(monkeypatch):
         def __exit__(self, *_):
             pass
 
+    asked: list[int] = []
+
+    def current_stream(device_id=-1):
+        asked.append(device_id)
+        return SimpleNamespace(ptr=0)
+
     module = ModuleType("cupy")
+    module.asked = asked
     module.empty = lambda shape, dtype: StandIn(np.empty(shape, dtype), Device.entered[-1])
     module.cuda = SimpleNamespace(
-        Device=Device, get_current_stream=lambda: SimpleNamespace(ptr=0), entered=Device.entered
+        Device=Device, get_current_stream=current_stream, entered=Device.entered
     )
     monkeypatch.setitem(sys.modules, "cupy", module)
     return module
@@ -91,6 +98,7 @@ def test_allocation(cupy):
     with pytest.raises(deepgemm.DriverError):
         deepgemm.quantize(x)
     assert cupy.cuda.entered == [1, 1]
+    assert cupy.asked == [1]  # the stream of the array's device, not of the current one
 
 
 @pytest.mark.gpu

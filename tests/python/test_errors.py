@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -45,7 +47,7 @@ BAD = {
         ((A, SFA.astype(np.float64)), (B, SFB)),
         {},
         TypeError,
-        r"a.sf: found float64, need float32",
+        r"sfa: found float64, need float32",
     ),
     "dtype of out": (
         (X, Y, np.zeros((4, 8), np.int32)),
@@ -109,13 +111,13 @@ BAD = {
         ((A, np.ones((4, 3), np.float32)), (B, SFB)),
         {},
         ValueError,
-        r"a.sf: found shape \[4, 3\], need \[4, 2\] for \(1, 128\)",
+        r"sfa: found shape \[4, 3\], need \[4, 2\] for \(1, 128\)",
     ),
     "granularity against sf": (
         ((A, SFA), (B, SFB)),
         {"granularity": (1, 64)},
         ValueError,
-        r"a.sf: found shape \[4, 2\], need shape \[4, 4\]",
+        r"sfa: found shape \[4, 2\], need shape \[4, 4\]",
     ),
     "granularity is no pair": (
         ((A, SFA), (B, SFB)),
@@ -204,14 +206,59 @@ def test_numbers_that_do_not_convert():
         deepgemm.gemm(X, Y, alpha="1")
 
 
-def test_two_readings_must_be_told_apart():
-    values = np.ones((128, 128), np.float32).astype(E4M3)
-    sf = np.ones((128, 1), np.float32)
-    sfb = np.ones((1, 1), np.float32)
-    out = deepgemm.gemm(
-        (values, sf), (values, sfb), granularity=((1, 128), (128, 128)), out_dtype="float32"
-    )
-    assert (out == 128).all()
+def test_other_granularities_must_be_given():
+    sf = np.ones((4, 4), np.float32)
+    with pytest.raises(ValueError, match=r"sfa: found shape \[4, 4\].*must be given"):
+        deepgemm.gemm((A, sf), (B, SFB))
+    out = deepgemm.gemm((A, sf), (B, SFB), granularity=((1, 64), (128, 128)), out_dtype="float32")
+    assert (out == 256).all()
+
+
+@pytest.mark.parametrize("value", [0, -1, 258, 1 << 16, 1 << 31])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("tile_m", "tile_n", "stages", "cluster_m", "cluster_n", "consumers", "consumers_n"),
+        *("stage_blocks", "cluster_k", "ctas_per_sm"),
+    ],
+)
+def test_values_of_a_policy(name, value):
+    with pytest.raises(ValueError, match=rf"policy.*{name}|policy.{name}: found {value}"):
+        deepgemm.explain("gemm", 64, 7168, 2048, policy={name: value}, device=-1)
+
+
+def test_policies_of_two_kernels():
+    with pytest.raises(ValueError, match=r"policy.cluster_k: found 2, need no such field"):
+        deepgemm.explain("gemm", 8, 7168, 2048, policy={"tile_m": 64, "cluster_k": 2}, device=-1)
+    with pytest.raises(ValueError, match=r"policy.tile_m: found 64, .*K is 0"):
+        deepgemm.explain("gemm", 8, 7168, 0, policy={"tile_m": 64}, device=-1)
+    report = deepgemm.explain("gemm", 8, 7168, 2048, policy={"tile_m": 64}, device=-1)
+    assert report.kernel == "deepgemm_fp8_gemm"
+
+
+def test_a_policy_changes_nothing_in_host_memory():
+    policy = {"kernel": "decode", "tile_m": 3}  # two kernels, and an illegal tile
+    assert (deepgemm.gemm((A, SFA), (B, SFB), policy=policy, out_dtype="float32") == 256).all()
+
+
+def test_lists_that_lose_their_arrays_during_a_call():
+    rows = 600
+    a = [np.ones((rows, 2048), np.float32), None]
+    b = [np.ones((rows, 2048), np.float32), None]
+    calling = threading.Event()
+    results = []
+
+    def call():
+        calling.set()
+        results.append(deepgemm.gemm(a, b))
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    calling.wait()
+    while thread.is_alive():  # replaced while the reference computes without the GIL
+        a[0], b[0] = np.zeros((rows, 2048), np.float32), np.zeros((rows, 2048), np.float32)
+    thread.join()
+    assert len({float(x) for x in results[0].ravel()[:5]}) == 1
 
 
 def test_negative_strides_are_read_right():

@@ -58,6 +58,31 @@ def test_set_options():
     assert deepgemm.get_options()["num_sms"] == 0
 
 
+def test_strict_jit_goes_back_to_the_environment(monkeypatch):
+    with deepgemm.options(strict_jit=False):
+        monkeypatch.setenv("DEEPGEMM_STRICT_JIT", "1")
+        assert deepgemm.get_options()["strict_jit"] is False
+    assert deepgemm.get_options()["strict_jit"] is True
+    monkeypatch.setenv("DEEPGEMM_STRICT_JIT", "0")
+    assert deepgemm.get_options()["strict_jit"] is False
+    with deepgemm.options(strict_jit=True), deepgemm.options(strict_jit=False):
+        assert deepgemm.get_options()["strict_jit"] is False
+    assert deepgemm.get_options()["strict_jit"] is False
+
+
+def test_explain_honours_num_sms():
+    def explained(m):
+        return deepgemm.explain("gemm", m, 7168, 2048, device=-1)
+
+    assert explained(4096).grid > 20
+    assert explained(8).kernel == "deepgemm_fp8_decode"
+    with deepgemm.options(num_sms=20):
+        assert explained(4096).grid <= 20
+        assert explained(8).kernel == "deepgemm_fp8_gemm"  # decode would need more CTAs
+    report = deepgemm.explain("gemm", 4096, 7168, 2048, device=-1, policy={"num_sms": 10})
+    assert report.grid <= 10
+
+
 def test_errors():
     with pytest.raises(ValueError, match="num_sms: found -1"):
         deepgemm.set_options(num_sms=-1)

@@ -7,11 +7,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from deepgemm._library import ext
 from deepgemm.bench.report import Row
-from deepgemm.bench.suites import DENSE
+from deepgemm.bench.suites import DENSE, QUICK
 
 # Prepares every distinct kernel of the dense suite and prints where each came from.
 _CHILD = """
@@ -43,20 +43,28 @@ def matches(key: Key, row_name: str) -> bool:
     )
 
 
-def cold(repeat: int) -> Iterator[Row]:
-    """Yield a row with the median compile time of each selectable kernel."""
-    for index, _ in enumerate(ext.selectable_kernels()):
+def selection(quick: bool) -> list[int]:
+    """Return the numbers of the selectable kernels to compile: all, or the first of each family."""
+    names = [kernel["kernel"] for kernel in ext.selectable_kernels()]
+    if not quick:
+        return list(range(len(names)))
+    return [index for index, name in enumerate(names) if name not in names[:index]]
+
+
+def cold(selected: Sequence[int], repeat: int) -> Iterator[Row]:
+    """Yield a row with the median compile time of each selected kernel."""
+    for index in selected:
         reports = [ext.compile_selectable(index) for _ in range(repeat)]
         median = statistics.median(float(report["milliseconds"]) for report in reports)
         name = f"{reports[0]['kernel']} {reports[0]['config']}"
         yield {"kernel": name, "cold_ms": round(median, 2)}
 
 
-def disk() -> dict[Key, float]:
+def disk(quick: bool = False) -> dict[Key, float]:
     """Return the time in ms to get each kernel of the dense suite from a warm disk cache."""
     problems = [
         (case.m, case.n, case.k, case.out_dtype, case.granularities[1])
-        for case in DENSE
+        for case in (QUICK if quick else DENSE)
         if not case.accumulate
     ]
     times: dict[Key, float] = {}
@@ -68,7 +76,7 @@ def disk() -> dict[Key, float]:
                 [*command, json.dumps(problems)], capture_output=True, text=True, check=False
             )
             if done.returncode != 0:
-                raise RuntimeError(done.stderr.strip().splitlines()[-1])
+                raise RuntimeError(f"the disk cache could not be timed:\n{done.stderr.strip()}")
             for line in done.stdout.splitlines():
                 kernel, config, origin, ms, out = json.loads(line)
                 if origin == "disk":

@@ -26,6 +26,11 @@ def hopper_gpus() -> list[dict[str, Any]]:
     return [gpu for gpu in gpus if tuple(gpu["compute_capability"]) == (9, 0)]
 
 
+def gpu_problem() -> str:
+    """Say why no kernel can run here; empty if one can."""
+    return "" if hopper_gpus() else str(deepgemm.info()["driver_problem"] or "no Hopper GPU")
+
+
 def commit() -> str:
     """Return the commit of the sources around, with "+" for changes; "" if there is none."""
     here = Path.cwd()

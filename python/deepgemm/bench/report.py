@@ -69,6 +69,8 @@ def _kind(row: Row) -> str:
 
 def problems(content: Document) -> list[str]:
     """Return what is wrong with a result file's content; nothing if it has the right form."""
+    if not isinstance(content, dict):
+        return [f"found {type(content).__name__}, need an object with {', '.join(HEAD)}"]
     found = [f"{name}: missing" for name in HEAD if name not in content]
     found += [f"{name}: unknown" for name in content if name not in HEAD]
     found += [
@@ -76,19 +78,27 @@ def problems(content: Document) -> list[str]:
         for name, types in HEAD.items()
         if name in content and not isinstance(content[name], types)
     ]
-    for index, row in enumerate(content.get("rows", [])):
-        kind = _kind(row)
-        fields = _FIELDS[kind]
-        found += [f"rows[{index}].{n}: missing" for n in _NEEDED[kind] if n not in row]
-        for name, value in row.items():
-            if name not in fields:
-                found.append(f"rows[{index}].{name}: unknown")
-            elif not isinstance(value, fields[name]) or (
-                isinstance(value, float) and math.isnan(value)
-            ):
-                found.append(f"rows[{index}].{name}: found {value!r}")
-        if row.get("mode", "burst") not in ("burst", "sustained"):
-            found.append(f"rows[{index}].mode: found {row['mode']!r}")
+    rows = content.get("rows")
+    for index, row in enumerate(rows if isinstance(rows, list) else []):
+        found += [f"rows[{index}]{problem}" for problem in _row_problems(row)]
+    return found
+
+
+def _row_problems(row: Any) -> list[str]:
+    if not isinstance(row, dict):
+        return [f": found {type(row).__name__}, need an object"]
+    kind = _kind(row)
+    fields = _FIELDS[kind]
+    found = [f".{name}: missing" for name in _NEEDED[kind] if name not in row]
+    for name, value in row.items():
+        if name not in fields:
+            found.append(f".{name}: unknown")
+        elif not isinstance(value, fields[name]) or (
+            isinstance(value, float) and math.isnan(value)
+        ):
+            found.append(f".{name}: found {value!r}")
+    if row.get("mode", "burst") not in ("burst", "sustained"):
+        found.append(f".mode: found {row['mode']!r}")
     return found
 
 
@@ -170,6 +180,8 @@ def markdown(content: Document) -> str:
 def svg(content: Document) -> str:
     """Return a bar chart of the ratios (or of TFLOP/s where there was no rival), as SVG."""
     rows = content["rows"]
+    if any(_kind(row) != "product" for row in rows):
+        raise ValueError("plot: found rows that are no products, need a file of `bench dense`")
     field = "ratio" if any("ratio" in row for row in rows) else "tflops"
     values = [float(row.get(field, 0)) for row in rows]
     top, height, left, width = max([*values, 1e-9]), 18, 190, 460

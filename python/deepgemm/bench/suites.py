@@ -146,3 +146,16 @@ def select(cases: tuple[Case, ...], wanted: list[str]) -> tuple[Case, ...]:
             raise ValueError(f"rows: found {word!r}, need MxNxK, M=number or 0..{len(cases) - 1}")
         chosen += [case for case in found if case not in chosen]
     return tuple(chosen)
+
+
+def listing(suite: tuple[Case, ...], cases: tuple[Case, ...]) -> str:
+    """Return a line per case: its number in the suite, shape, output, the peer's figures."""
+    lines = [f"{'':>3}  {'row':<20}{'out':<10}{'peer us':>8}{'peer ratio':>12}"]
+    for case in cases:
+        us = f"{case.peer_us:.1f}" if case.peer_us else ""
+        ratio = f"{case.peer_ratio:.2f}" if case.peer_ratio else ""
+        number = suite.index(case)
+        lines.append(
+            f"{number:>3}  {case.label:<20}{case.out_dtype:<10}{us:>8}{ratio:>12}".rstrip()
+        )
+    return "\n".join(lines)

@@ -8,6 +8,23 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from deepgemm.cli.exits import FAILED, WELL, WRONG_USE, count, exit_code
+
+PEER = (
+    "peer: cuBLASLt's time over that of the torch-only DeepGEMM, as published for the same kind\n"
+    "of card (docs/performance.md); not measured here. ratio: cuBLASLt's time over ours, measured."
+)
+
+
+def _at_least_one(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"found {value}, need 1 or more")
+    return value
+
+
+_at_least_one.__name__ = "int"  # argparse names it where the text is no number
+
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the subcommand."""
@@ -16,13 +33,16 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     dense = suites.add_parser("dense", help="FP8 dense products against cuBLASLt; needs a GPU")
     _dense_options(dense)
     jit = suites.add_parser("jit", help="compile times; needs NVRTC, no GPU")
+    jit.add_argument("--quick", action="store_true", help="one kernel of each family")
     call = suites.add_parser("call", help="CPU time of one call; needs a GPU")
     for suite, repeat, run_suite in (
         (dense, 20, run_dense),
         (jit, 3, run_jit),
         (call, 20, run_call),
     ):
-        suite.add_argument("--repeat", type=int, default=repeat, help=f"samples ({repeat})")
+        suite.add_argument(
+            "--repeat", type=_at_least_one, default=repeat, help=f"samples ({repeat})"
+        )
         suite.add_argument("--json", type=Path, metavar="OUT", help="write the result file here")
         suite.set_defaults(run_suite=run_suite)
     show = suites.add_parser("show", help="Markdown table, or SVG plot, of a result file")
@@ -34,8 +54,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _dense_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--rows", nargs="+", default=[], metavar="ROW", help="MxNxK, M=4096 or a number from 0"
+        "--rows", nargs="+", default=[], metavar="ROW", help="MxNxK, M=4096 or a number of --list"
     )
+    parser.add_argument("--list", action="store_true", help="print the rows and their numbers")
     parser.add_argument("--decode", action="store_true", help="the rows of M = 2...64 instead")
     parser.add_argument("--quick", action="store_true", help="six rows, one of each kind")
     parser.add_argument("--mode", choices=["burst", "sustained"], default="burst")
@@ -46,20 +67,16 @@ def _dense_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run a suite: 0 if all is right, 1 if a result was wrong, 2 if it cannot run here."""
-    from deepgemm import Error
-
     try:
         return int(args.run_suite(args))
-    except (Error, OSError, RuntimeError, ValueError) as error:
-        print(f"deepgemm bench: {error}", file=sys.stderr)
-        return 2
+    except (OSError, RuntimeError, ValueError) as error:
+        print(f"deepgemm bench {args.suite}: {error}", file=sys.stderr)
+        return exit_code(error)
 
 
-def _gpu_problem() -> str:
-    import deepgemm
-    from deepgemm.bench.machine import hopper_gpus
-
-    return "" if hopper_gpus() else str(deepgemm.info()["driver_problem"] or "no Hopper GPU")
+def _refuse(suite: str, problem: str) -> int:
+    print(f"deepgemm bench {suite} needs {problem}", file=sys.stderr)
+    return WRONG_USE
 
 
 def _write(args: argparse.Namespace, rows: Sequence[dict[str, Any]]) -> None:
@@ -81,88 +98,131 @@ def _printer(head: str) -> Callable[[str], None]:
 
 def run_dense(args: argparse.Namespace) -> int:
     """Measure dense products."""
-    from deepgemm.bench import dense, report, suites
+    from deepgemm.bench import dense, machine, suites
 
-    cases = suites.QUICK if args.quick else suites.DECODE if args.decode else suites.DENSE
-    cases = suites.select(cases, args.rows)
-    if problem := _gpu_problem():
-        print(f"deepgemm bench dense needs a GPU: {problem}", file=sys.stderr)
-        return 2
+    suite = suites.QUICK if args.quick else suites.DECODE if args.decode else suites.DENSE
+    cases = suites.select(suite, args.rows)
+    if args.list:
+        print(suites.listing(suite, cases))
+        return WELL
+    if problem := machine.gpu_problem():
+        return _refuse("dense", f"a GPU: {problem}")
     try:
         from deepgemm.torch import bench_support
     except ImportError as error:
-        print(f"deepgemm bench dense needs PyTorch, for its timer: {error}", file=sys.stderr)
-        return 2
+        return _refuse("dense", f"PyTorch, for its timer: {error}")
     options = dense.Options(args.mode, args.repeat, args.clean_l2, rival=not args.no_rival)
     say = _printer(
         f"{'row':<20}{'us':>9}{'TFLOP/s':>9}{'GB/s':>7}{'error':>9}{'ratio':>8}{'peer':>7}"
     )
-    rows, right = [], True
-    for case, row in dense.measure_all(cases, bench_support, options):
-        rows.append(row)
-        verdict = "" if dense.is_right(row) else "  WRONG"
-        right = right and not verdict
-        peer = f"{case.peer_ratio:.2f}" if case.peer_ratio else ""
-        ratio = f"{row['ratio']:.3f}" if "ratio" in row else ""
-        say(
-            f"{case.label:<20}{row['us']:>9.1f}{row['tflops']:>9.0f}{row['gbps']:>7.0f}"
-            f"{row['error']:>9.1e}{ratio:>8}{peer:>7}{verdict}"
-        )
+    rows: list[dict[str, Any]] = []
+    try:
+        for case, row in dense.measure_all(cases, bench_support, options):
+            rows.append(row)
+            say(_dense_line(case, row))
+    except KeyboardInterrupt:
+        _write(args, rows)
+        raise
+    _dense_foot(cases, rows)
+    _write(args, rows)
+    return WELL if all(dense.is_right(row) for row in rows) else FAILED
+
+
+def _dense_line(case: Any, row: dict[str, Any]) -> str:
+    from deepgemm.bench import dense
+
+    peer = f"{case.peer_ratio:.2f}" if case.peer_ratio else ""
+    ratio = f"{row['ratio']:.3f}" if "ratio" in row else ""
+    return (
+        f"{case.label:<20}{row['us']:>9.1f}{row['tflops']:>9.0f}{row['gbps']:>7.0f}"
+        f"{row['error']:>9.1e}{ratio:>8}{peer:>7}{'' if dense.is_right(row) else '  WRONG'}"
+    )
+
+
+def _dense_foot(cases: Sequence[Any], rows: Sequence[dict[str, Any]]) -> None:
+    from deepgemm.bench import report
+
     ratios = [row["ratio"] for row in rows if "ratio" in row]
     if ratios:
-        say(f"geometric mean of {len(ratios)} ratios: {report.geometric_mean(ratios):.4f}")
-    _write(args, rows)
-    return 0 if right else 1
+        mean = report.geometric_mean(ratios)
+        print(f"geometric mean of {count(len(ratios), 'ratio')}: {mean:.4f}")
+    if any(case.peer_ratio for case in cases):
+        print(PEER)
 
 
 def run_jit(args: argparse.Namespace) -> int:
     """Measure compile times."""
+    import deepgemm
+    from deepgemm.bench import jit
+
+    if problem := deepgemm.info()["nvrtc_problem"]:
+        return _refuse("jit", f"NVRTC: {problem}")
+    rows: list[dict[str, Any]] = []
+    try:
+        _jit_rows(args, jit.selection(args.quick), rows)
+    except KeyboardInterrupt:
+        _write(args, rows)
+        raise
+    _write(args, rows)
+    return WELL
+
+
+def _jit_rows(
+    args: argparse.Namespace, selected: Sequence[int], rows: list[dict[str, Any]]
+) -> None:
+    """Append each row as soon as it is measured, and print it with its number."""
     import statistics
 
     from deepgemm.bench import jit
 
-    say = _printer(f"{'cold ms':>9}{'disk ms':>9}  kernel")
-    on_disk = jit.disk()
-    rows = []
-    for row in jit.cold(args.repeat):
+    total = len(selected)
+    print("first the disk cache, with the kernels of the dense suite ...", flush=True)
+    on_disk = jit.disk(args.quick)
+    say = _printer(f"{'':>{2 * len(str(total)) + 1}}{'cold ms':>9}{'disk ms':>9}  kernel")
+    for number, row in enumerate(jit.cold(selected, args.repeat), start=1):
         times = [ms for key, ms in on_disk.items() if jit.matches(key, row["kernel"])]
         if times:
             row["disk_ms"] = round(min(times), 3)
         rows.append(row)
         read = f"{row['disk_ms']:.2f}" if "disk_ms" in row else ""
-        say(f"{row['cold_ms']:>9.1f}{read:>9}  {row['kernel']}")
+        progress = f"{number:>{len(str(total))}}/{total}"
+        say(f"{progress}{row['cold_ms']:>9.1f}{read:>9}  {row['kernel']}")
     times = [row["cold_ms"] for row in rows]
     if times:
-        say(
-            f"{len(times)} kernels: "
-            f"median {statistics.median(times):.0f} ms, worst {max(times):.0f} ms"
-        )
-    _write(args, rows)
-    return 0
+        median = statistics.median(times)
+        say(f"{count(total, 'kernel')}: median {median:.0f} ms, worst {max(times):.0f} ms")
 
 
 def run_call(args: argparse.Namespace) -> int:
     """Measure the CPU time of a call."""
-    if problem := _gpu_problem():
-        print(f"deepgemm bench call needs a GPU: {problem}", file=sys.stderr)
-        return 2
+    from deepgemm.bench import machine
+
+    if problem := machine.gpu_problem():
+        return _refuse("call", f"a GPU: {problem}")
     from deepgemm.bench import call
 
     rows = call.measure(args.repeat)
     for row in rows:
         print(f"{row['path']:<8}{row['us']:8.2f} us per call")
     _write(args, rows)
-    return 0
+    return WELL
 
 
 def run_show(args: argparse.Namespace) -> int:
     """Print a result file as a table."""
     from deepgemm.bench import report
 
-    content = report.load(args.file)
-    if wrong := report.problems(content):
-        raise ValueError(f"{args.file}: " + "; ".join(wrong))
+    try:
+        content = report.load(args.file)
+        wrong = report.problems(content)
+    except ValueError as error:  # no JSON, or no text
+        wrong = [str(error)]
+    if wrong:
+        more = f"; and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+        raise ValueError(
+            f"{args.file} is no result file of `deepgemm bench`: {'; '.join(wrong[:3])}{more}"
+        )
     print(report.markdown(content), end="")
     if args.plot:
         args.plot.write_text(report.svg(content), encoding="utf-8")
-    return 0
+    return WELL

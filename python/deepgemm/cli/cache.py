@@ -2,7 +2,12 @@
 
 import argparse
 import json
+import sys
+import tempfile
+from pathlib import Path
 from typing import Any
+
+from deepgemm.cli.exits import FAILED, WELL, WRONG_USE, count
 
 
 def add_parser(subparsers: Any) -> None:
@@ -18,16 +23,41 @@ def add_parser(subparsers: Any) -> None:
     parser.set_defaults(run=run)
 
 
+def problem_of(cache: dict[str, Any]) -> str:
+    """Return why kernels cannot be kept in this cache (of ``cache_info``); empty if they can.
+
+    The directory may not exist yet: then a throw-away one is made where it would be made.
+    """
+    if cache["problem"] or not cache["directory"]:
+        return str(cache["problem"])
+    place = directory = Path(cache["directory"])
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    if not place.is_dir():
+        return f"{place} is not a directory"
+    if place == directory:
+        return ""
+    try:
+        tempfile.TemporaryDirectory(prefix=".deepgemm-", dir=place).cleanup()
+    except OSError as error:
+        return f"{directory} cannot be created: {error.strerror}"
+    return ""
+
+
 def run(args: argparse.Namespace) -> int:
     """Do it."""
     from deepgemm import _ext
 
     info = _ext.cache_info()
+    if args.action != "list" and not info["directory"]:
+        print(f"deepgemm cache: no cache directory: {info['problem']}", file=sys.stderr)
+        return WRONG_USE
     if args.action == "clear":
         removed = _ext.clear_cache()
         record = {"directory": info["directory"], "removed": removed}
-        print(json.dumps(record) if args.json else f"removed {removed} from {info['directory']}")
-        return 0
+        words = f"removed {count(removed, 'kernel')} from {info['directory']}"
+        print(json.dumps(record) if args.json else words)
+        return WELL
     entries = _ext.list_cache(args.action == "verify")
     bad = [entry for entry in entries if args.action == "verify" and not entry["valid"]]
     if args.json:
@@ -37,5 +67,6 @@ def run(args: argparse.Namespace) -> int:
         for entry in entries:
             state = f"  damaged: {entry['problem']}" if entry in bad else ""
             print(f"{entry['bytes']:>9}  {entry['kernel']}  {entry['file']}{state}")
-        print(f"{len(entries)} kernels, {info['bytes'] / 2**20:.1f} MiB, {len(bad)} damaged")
-    return 1 if bad else 0
+        damaged = f", {len(bad)} damaged" if args.action == "verify" else ""
+        print(f"{count(len(entries), 'kernel')}, {info['bytes'] / 2**20:.1f} MiB{damaged}")
+    return FAILED if bad else WELL

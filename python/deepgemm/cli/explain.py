@@ -8,6 +8,8 @@ from typing import Any
 from deepgemm._runtime import Report
 from deepgemm.cli.problems import add_problem_options, problem_options
 
+NOTHING = "nothing to compute: the product is empty"
+
 
 def add_parser(subparsers: Any) -> None:
     """Add the subcommand."""
@@ -15,15 +17,23 @@ def add_parser(subparsers: Any) -> None:
         "explain",
         help="which kernel computes a product, and why",
         description="Shows the kernel and config chosen for a product of aligned arrays, and what "
-        "else was weighed; compiles nothing and needs no GPU, unless --measure is given.",
+        "else was weighed; compiles nothing and needs no GPU, unless --measure is given. Predicted "
+        "times come from a model that was fitted to measurements on an H200.",
     )
     for name in "MNK":
         parser.add_argument(name.lower(), type=int, metavar=name)
     add_problem_options(parser)
-    parser.add_argument("--device", type=int, help="CUDA device; default: the figures of an H200")
+    parser.add_argument(
+        "--device",
+        type=int,
+        help="CUDA device, -1 for the figures of an H200; default: 0 if it is a Hopper GPU, "
+        "else -1",
+    )
     parser.add_argument("--json", action="store_true", help="for scripts")
     parser.add_argument(
-        "--measure", action="store_true", help="also time every candidate (needs a GPU and torch)"
+        "--measure",
+        action="store_true",
+        help="also time every candidate (needs a GPU and torch; without the other options)",
     )
     parser.set_defaults(run=run)
 
@@ -34,22 +44,55 @@ def run(args: argparse.Namespace) -> int:
 
     options = problem_options(args)
     report = deepgemm.explain("gemm", args.m, args.n, args.k, device=args.device, **options)
-    if args.measure:
-        from deepgemm.bench.dense import measure_candidates
-
-        measure_candidates(args.m, args.n, args.k, report.candidates)
-    print(json.dumps(asdict(report), indent=2) if args.json else text(report))
+    empty = args.m == 0 or args.n == 0
+    if args.measure and not empty:
+        _measure(args, options, report)
+    if args.json:
+        print(json.dumps(as_dict(report, NOTHING if empty else report.reason), indent=2))
+    else:
+        print(NOTHING if empty else text(report))
     return 0
+
+
+def _measure(args: argparse.Namespace, options: dict[str, Any], report: Report) -> None:
+    usual = argparse.ArgumentParser()
+    add_problem_options(usual)
+    if options != problem_options(usual.parse_args([])) or args.device not in (None, 0):
+        raise ValueError("--measure times the default product on device 0: drop other options")
+    from deepgemm.bench.dense import measure_candidates
+    from deepgemm.bench.machine import gpu_problem
+
+    if problem := gpu_problem():
+        raise ValueError(f"--measure needs a GPU: {problem}")
+    measure_candidates(args.m, args.n, args.k, report.candidates)
+
+
+def as_dict(report: Report, reason: str) -> dict[str, Any]:
+    """The report with numbers as numbers."""
+    fields: dict[str, Any] = dict(report.fields)
+    for name, value in report.fields.items():
+        if value.isdigit():
+            fields[name] = int(value)
+    if "predicted_us" in fields:
+        fields["predicted_us"] = float(fields["predicted_us"])
+    return {**asdict(report), "fields": fields, "reason": reason}
 
 
 def text(report: Report) -> str:
     """The report, then the candidates as a table."""
-    lines = [str(report)]
+    lines = [f"{report.kernel}: {report.config}"]
+    for name, value in report.fields.items():
+        if name == "predicted_us":
+            name, value = "predicted", f"{float(value):.1f} us (H200 model)"
+        lines.append(f"  {name:<18} {value}")
+    if report.reason:
+        lines.append(f"  {'why':<18} {report.reason}")
     if report.candidates:
         measured = any("measured_us" in candidate for candidate in report.candidates)
-        lines += ["", f"  {'predicted us':>12}{'  measured us' if measured else ''}  candidate"]
+        head = f"  {'H200 model us':>13}{'  measured us' if measured else ''}  candidate"
+        lines += ["", head]
     for candidate in report.candidates:
-        times = f"{candidate['predicted_us']:>12.1f}"
+        times = f"{candidate['predicted_us']:>13.1f}"
         if "measured_us" in candidate:
             times += f"  {candidate['measured_us']:>11.1f}"
         lines.append(f"  {times}  {candidate['policy']['kernel']}: {candidate['config']}")

@@ -4,6 +4,10 @@ import argparse
 import json
 from typing import Any
 
+from deepgemm.cli.exits import FAILED, WELL, count
+
+NVRTC_REMEDY = 'pip install "nvidia-cuda-nvrtc>=13,<14"'
+
 
 def add_parser(subparsers: Any) -> None:
     """Add the subcommand."""
@@ -19,34 +23,51 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print it; 0 if usable."""
     import deepgemm
+    from deepgemm.cli.cache import problem_of
 
     found = deepgemm.info()
     cache = deepgemm.cache_info()
-    problems = _problems(found)
+    cache["problem"] = problem_of(cache)
+    problems = [*_problems(found), *_cache_problems(cache)]
     if args.json:
         print(json.dumps({**found, "cache": cache, "problems": problems}, indent=2))
     else:
         print("\n".join(_lines(found, cache, problems)))
-    return 0 if found["usable"] else 1
+    return WELL if found["usable"] else FAILED
 
 
 def _problems(found: dict[str, Any]) -> list[str]:
     """What keeps kernels from running here, each with its remedy."""
     problems = []
     if found["driver_problem"]:
-        problems.append(
-            f"no usable CUDA driver: {found['driver_problem']}\n"
-            "  on a machine with an NVIDIA GPU, install its driver (libcuda.so.1 comes with it)"
-        )
+        problems.append(str(found["driver_problem"]))
     elif not found["gpus"]:
         problems.append("the driver finds no GPU: is CUDA_VISIBLE_DEVICES set to nothing?")
     elif not any(tuple(gpu["compute_capability"]) == (9, 0) for gpu in found["gpus"]):
         problems.append("no GPU of compute capability 9.0 (H100, H200, H800, H20, GH200)")
     if found["nvrtc_problem"] or not found["nvrtc_path"]:
-        problems.append(
-            f"no NVRTC: {found['nvrtc_problem']}\n  pip install 'deepgemm[cuda13]' brings it"
-        )
+        problems.append(_nvrtc_problem(str(found["nvrtc_problem"])))
     return problems
+
+
+def _nvrtc_problem(words: str) -> str:
+    """The library's words, cut to what was tried, after the remedy."""
+    tried = words.partition("Tried:")[2].rstrip()
+    # The library reads the environment; its words tell whether the setting counts.
+    if "DEEPGEMM_NVRTC_PATH is set" in words:
+        head = "DEEPGEMM_NVRTC_PATH names no usable NVRTC: name a libnvrtc.so, or unset it"
+    else:
+        head = f"no NVRTC, which compiles the kernels: {NVRTC_REMEDY}"
+    return f"{head}. Tried:{tried}" if tried else head
+
+
+def _cache_problems(cache: dict[str, Any]) -> list[str]:
+    if not cache["problem"]:
+        return []
+    return [
+        f"no cache on disk: {cache['problem']}. Compiled kernels are lost when the process ends; "
+        "DEEPGEMM_CACHE_DIR chooses the directory"
+    ]
 
 
 def _lines(found: dict[str, Any], cache: dict[str, Any], problems: list[str]) -> list[str]:
@@ -67,12 +88,14 @@ def _lines(found: dict[str, Any], cache: dict[str, Any], problems: list[str]) ->
         lines.append(f"NVRTC      {major}.{minor}, {found['nvrtc_path']}")
     else:
         lines.append("NVRTC      none")
-    if cache["directory"]:
-        size = cache["bytes"] / 2**20
-        lines.append(f"cache      {cache['directory']}, {cache['entries']} kernels, {size:.1f} MiB")
+    kernels = f"{count(cache['entries'], 'kernel')}, {cache['bytes'] / 2**20:.1f} MiB"
+    if not cache["problem"]:
+        lines.append(f"cache      {cache['directory']}, {kernels}")
+    elif cache["entries"]:
+        lines.append(f"cache      {cache['directory']}, {kernels}, takes no more")
     else:
-        lines.append(f"cache      memory only: {cache['problem']}")
-    lines += [f"missing    {problem}" for problem in problems]
+        lines.append("cache      memory only")
+    lines += [f"problem    {problem}" for problem in problems]
     lines.append(
         "GPU kernels run here"
         if found["usable"]

@@ -1,6 +1,7 @@
 """``deepgemm``: matrix products, and a look at what is installed."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -31,7 +32,10 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code: 0 well, 1 a failure, 2 a wrong use."""
+    """Run one command; returns the exit code.
+
+    0: well. 1: a check or the work failed. 2: wrong use, or it cannot run here. 130: interrupted.
+    """
     given = list(sys.argv[1:] if arguments is None else arguments)
     parser = build_parser(given[0] if given and given[0] in COMMANDS else None)
     args = parser.parse_args(given)
@@ -45,9 +49,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     try:
         return int(args.run(args))
-    except (ValueError, TypeError, RuntimeError, OSError) as error:
+    except BrokenPipeError:  # `deepgemm explain ... | head`: nobody reads on
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except (ValueError, TypeError, RuntimeError, OSError, ImportError) as error:
+        from deepgemm.cli.exits import exit_code
+
         print(f"deepgemm {args.command}: {error}", file=sys.stderr)
-        return 1
+        return exit_code(error)
     except KeyboardInterrupt:
         print(f"deepgemm {args.command}: interrupted", file=sys.stderr)
         return 130

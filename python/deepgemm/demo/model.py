@@ -35,7 +35,6 @@ class Model:
     tokens: list[list[int]]  # of `sentences`
     sentences: Sequence[str]
     real: bool
-    note: str = ""
     missing: list[str] = field(default_factory=list)
 
     @property
@@ -54,6 +53,17 @@ def find_files() -> Path | None:
         if file.name == "model.safetensors":
             return Path(str(distribution.locate_file(file))).parent
     return None
+
+
+def install_commands(missing: Sequence[str]) -> list[str]:
+    """Return what installs the missing packages, without torch."""
+    readers = {"safetensors": '"safetensors>=0.4"', "tokenizers": '"tokenizers>=0.15"'}
+    wanted = [readers[name] for name in missing if name in readers]
+    commands = [f"pip install {' '.join(wanted)}"] if wanted else []
+    if PACKAGE in missing:
+        # Why --no-deps: it asks for torch (several GB), only for its own command line.
+        commands.append(f"pip install --no-deps {PACKAGE}")
+    return commands
 
 
 def load() -> Model:

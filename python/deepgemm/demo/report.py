@@ -18,6 +18,7 @@ from deepgemm.demo.model import Model
 MIN_COSINE_FP32 = {True: 0.995, False: 0.99}
 MIN_COSINE_EMULATION = 0.9999
 MAX_ERROR_FP32_OUT = 1e-6
+ERROR = "1 - 2<x,y>/(<x,x>+<y,y>) against FP64"
 
 
 @dataclass(frozen=True)
@@ -96,8 +97,8 @@ def origin(kernel: dict[str, Any]) -> str:
 
 
 def layers_table(records: Sequence[ShapeRecord]) -> str:
-    """Return the table of product shapes."""
-    head = ["layer", "M", "N", "K", "calls", "ms/call", "error vs FP64", "config", "kernel"]
+    """Return the table of product shapes, each with its config on a line of its own."""
+    head = ["layer", "M", "N", "K", "calls", "ms/call", "error", "kernel"]
     rows = []
     for r in records:
         roles = ", ".join(role.replace("attention.", "").replace(".dense", "") for role in r.roles)
@@ -107,11 +108,15 @@ def layers_table(records: Sequence[ShapeRecord]) -> str:
                 *(str(extent) for extent in (r.m, r.n, r.k, len(r.times_ms))),
                 f"{statistics.median(r.times_ms):.3f}",
                 f"{r.error:.1e}",
-                str(r.kernel.get("config", "-")),
                 origin(r.kernel),
             ]
         )
-    return table(head, rows, left=(0, 7, 8))
+    lines = table(head, rows, left=(0, 7)).splitlines()
+    for index in reversed(range(len(records))):
+        config = records[index].kernel.get("config")
+        if config:
+            lines.insert(index + 3, f"    {config}")
+    return "\n".join(lines)
 
 
 def sentences_table(model: Model, outcome: Outcome) -> str:

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -27,12 +26,13 @@ std::int64_t product_or_max(std::int64_t a, std::int64_t b) {
 }  // namespace
 
 int thread_count() {
-  std::int64_t wanted = env::integer("DEEPGEMM_CPU_THREADS", std::thread::hardware_concurrency());
-  if (wanted < 0) {
+  const std::int64_t found = std::max<std::int64_t>(std::thread::hardware_concurrency(), 1);
+  std::int64_t wanted = env::integer("DEEPGEMM_CPU_THREADS", found);
+  if (wanted < 1) {
     throw ValueError(complaint("DEEPGEMM_CPU_THREADS", to_text(wanted), "a number from 1 up",
                                "environment variable"));
   }
-  return static_cast<int>(std::clamp<std::int64_t>(wanted, 1, 256));
+  return static_cast<int>(std::min<std::int64_t>(wanted, 256));
 }
 
 void parallel_for(std::int64_t count, std::int64_t cost,
@@ -58,8 +58,8 @@ void parallel_for(std::int64_t count, std::int64_t cost,
     std::int64_t end = std::min(begin + share, count);
     try {
       workers.emplace_back(run, begin, end);
-    } catch (const std::system_error&) {
-      run(begin, end);  // no more threads to be had: do it here
+    } catch (const std::exception&) {
+      run(begin, end);  // no more threads, or no memory for one: do it here
     }
   }
   run(0, std::min(share, count));

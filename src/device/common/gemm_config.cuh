@@ -14,7 +14,8 @@ inline constexpr int unit_rows = 64;       // rows of one WGMMA
 inline constexpr int warps_per_group = 4;
 enum class Epilogue : u8 {
   store,       // cast, and leave by TMA
-  accumulate,  // FP32, added to D by TMA: D was C
+  reduce,      // FP32, added to D by TMA: C is D
+  accumulate,  // FP32 sums plus C, which TMA brings into the same buffer that D leaves from
   general,     // alpha, bias, activation, c, out_scale; plain stores to any address and pitch
 };
 inline constexpr int max_shared_bytes = 232448;  // 227 KB, the opt-in limit of SM90
@@ -121,7 +122,7 @@ struct GemmConfig {
 
 // Byte offsets of a CTA's shared memory; every part of the ring holds `stages` pieces in a row.
 struct SharedMap {
-  int a, b, out, sfa, sfb, header, full, empty, total;
+  int a, b, out, sfa, sfb, header, full, empty, c_full, c_added, total;
 };
 // Written for each K block by the producer side: scale factors of B (not with column_scales), and
 // on a tile's first block where the tile lies.
@@ -141,7 +142,9 @@ DEEPGEMM_SHARED_CODE constexpr SharedMap shared_map(const GemmConfig& c) {
   map.header = map.sfb + c.stages * c.sfb_bytes();
   map.full = map.header + c.stages * static_cast<int>(sizeof(StageHeader));
   map.empty = map.full + c.stages * 8;
-  map.total = map.empty + c.stages * 8;
+  map.c_full = map.empty + c.stages * 8;  // one for each consumer warpgroup, and so is c_added
+  map.c_added = map.c_full + c.consumers * 8;
+  map.total = map.c_added + c.consumers * 8;
   return map;
 }
 
@@ -159,8 +162,12 @@ DEEPGEMM_SHARED_CODE constexpr const char* broken_rule(const GemmConfig& c) {
   if (c.group_columns() > 192) return "a warpgroup holds at most 192 columns";
   if (c.spans_three_scales()) return "a tile must touch at most two scale blocks of 128 columns";
   if (bytes_of(c.out_type) == 1) return "FP8 output needs the general epilogue";
-  if (c.epilogue == Epilogue::accumulate && c.out_type != ElementType::f32)
-    return "TMA adds in FP32: out_type must be f32";
+  if ((c.epilogue == Epilogue::reduce || c.epilogue == Epilogue::accumulate) &&
+      c.out_type != ElementType::f32)
+    return "C is added in FP32: out_type must be f32";
+  if (c.epilogue == Epilogue::accumulate && (c.consumers > 2 || !c.scales_by_tma))
+    return "C is moved by one producer warp for each of at most 2 consumer warpgroups, which must "
+           "have nothing else to do";
   if (c.epilogue == Epilogue::general && c.out_type != ElementType::f32)
     return "the general epilogue takes its output type at run time: out_type must be f32";
   if (c.column_scales && c.tile_n % 32 != 0)

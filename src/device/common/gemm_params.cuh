@@ -25,8 +25,8 @@ struct EpilogueParams {
 };
 
 struct GemmParams {
-  TensorMap a, b, sfa, sfb, out;  // sfb with column_scales only
-  const float* sfa_data;          // read where scales_by_tma is off; strides in elements
+  TensorMap a, b, sfa, sfb, c, out;  // sfb with column_scales, c with Epilogue::accumulate only
+  const float* sfa_data;             // read where scales_by_tma is off; strides in elements
   i64 sfa_row, sfa_k;
   const float* sfb_data;  // read without column_scales, or where scales_by_tma is off
   i64 sfb_row, sfb_k;

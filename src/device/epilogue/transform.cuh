@@ -12,7 +12,7 @@ DEEPGEMM_DEVICE float activate(float x, ActivationType type) {
     case ActivationType::relu:
       return x < 0.0f ? 0.0f : x;  // keeps NaN
     case ActivationType::gelu:
-      return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
+      return 0.5f * x * erfcf(x * -0.70710678118654752f);  // 1 + erf would cancel below 0
     case ActivationType::gelu_tanh:
       return 0.5f * x * (1.0f + tanhf(0.79788456080286536f * (x + 0.044715f * x * x * x)));
     case ActivationType::silu:

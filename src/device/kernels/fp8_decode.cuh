@@ -1,13 +1,14 @@
 // D[M, N] = (A sfa) (B sfb)^T for few tokens: operands swapped (rows of B on the 64 rows of WGMMA,
 // tokens on its columns), K split over a cluster, everything resident in one wave.
 //
-// | who               | does                                  | waits on           | arrives at |
-// |-------------------|---------------------------------------|--------------------|-----------------|
-// | producer lane     | TMA of B, then of A                   | empty (after the   | full, with
-// bytes| |                   |                                       | ring's first round)| | |
-// consumer warps    | table of factors, WGMMA, promotion    | full               | empty, per warp
-// | | all threads       | cluster barrier 1: peers run          | before the first remote store |
-// | all threads       | cluster barrier 2: fragments are sent | before the sums are read |
+// clang-format off
+// | who            | does                                | waits on                           | arrives at       |
+// |----------------|-------------------------------------|------------------------------------|------------------|
+// | producer lane  | TMA of B and A                      | empty, after the ring's first round| full, with bytes |
+// | consumer warps | table of factors, WGMMA, promotion  | full                               | empty, per warp  |
+// | all threads    | cluster barrier 1: the peers run    | before the first remote store      |                  |
+// | all threads    | cluster barrier 2: fragments sent   | before the sums are read           |                  |
+// clang-format on
 //
 // One CTA computes `rows()` rows of B over its share of K; nothing is persistent. The producer
 // starts the whole ring before anyone else is ready; B's loads do not wait for the previous kernel.
@@ -69,11 +70,12 @@ template <DecodeConfig C>
 DEEPGEMM_DEVICE void start_ring(const DecodeParams& p, u32 shared, const DecodeShare& share) {
   DecodeRing<C> ring(shared);
   ring.init(1, C.consumers * warps_per_group);
-  const int first_round = min_of(share.stages, static_cast<int>(C.stages));
-  for (int i = 0; i < first_round; ++i, ring.advance()) load_rows<C>(p, ring, share, i);
   ptx::wait_for_previous_kernel();
-  DecodeRing<C> again(shared);
-  for (int i = 0; i < first_round; ++i, again.advance()) load_tokens<C>(p, again, share, i);
+  const int first_round = min_of(share.stages, static_cast<int>(C.stages));
+  for (int i = 0; i < first_round; ++i, ring.advance()) {
+    load_rows<C>(p, ring, share, i);
+    load_tokens<C>(p, ring, share, i);
+  }
 }
 
 // The same lane: the rest of the CTA's share.

@@ -1,11 +1,13 @@
 // D[M, N] = (A sfa) (B sfb)^T for FP8 operands on SM90: persistent, warp-specialised.
 //
-// | warpgroup     | warp | does                                    | waits on | arrives at |
-// |---------------|------|-----------------------------------------|----------|---------------------|
-// | 0..consumers-1| all  | WGMMA, promotion, epilogue              | full     | empty of each
-// writer| | consumers     | 0    | TMA of A, B (sfa)                       | empty    | full, with
-// bytes    | |               | 1    | factors of B, tile coordinates          | empty    | full |
-// |               | 2, 3 | factors of A where TMA cannot take them | empty    | full |
+// clang-format off
+// | warpgroup       | warp | does                                    | waits on | arrives at           |
+// |-----------------|------|-----------------------------------------|----------|----------------------|
+// | 0..consumers-1  | all  | WGMMA, promotion, epilogue              | full     | empty of each writer |
+// | consumers       | 0    | TMA of A, B and factors                 | empty    | full, with bytes     |
+// |                 | 1    | headers: factors of B, tile coordinates | empty    | full                 |
+// |                 | 2, 3 | factors that TMA cannot take, or C      | empty    | full                 |
+// clang-format on
 //
 // K past the end is zero-filled by TMA and adds nothing; k >= 1 is the host's promise.
 #pragma once
@@ -19,6 +21,18 @@
 namespace deepgemm::device {
 
 template <GemmConfig C>
+DEEPGEMM_DEVICE void init_barriers(u32 shared) {
+  constexpr SharedMap map = shared_map(C);
+  if constexpr (C.epilogue == Epilogue::accumulate) {
+    for (int group = 0; group < C.consumers; ++group) {
+      ptx::mbarrier_init(shared + map.c_full + group * 8, 1);
+      ptx::mbarrier_init(shared + map.c_added + group * 8, 128);
+    }
+  }
+  GemmRing<C>(shared).init(C.full_arrivals(), C.empty_arrivals());  // ends with the fence
+}
+
+template <GemmConfig C>
 DEEPGEMM_DEVICE void fp8_gemm(const GemmParams& p) {
   static_assert(broken_rule(C) == nullptr, "illegal GemmConfig");
   const u32 shared = ptx::dynamic_shared();
@@ -29,7 +43,7 @@ DEEPGEMM_DEVICE void fp8_gemm(const GemmParams& p) {
     if constexpr (C.scales_by_tma) ptx::prefetch_tensor_map(p.sfa);
     if constexpr (C.scales_by_tma && C.column_scales) ptx::prefetch_tensor_map(p.sfb);
     if constexpr (C.epilogue != Epilogue::general) ptx::prefetch_tensor_map(p.out);
-    GemmRing<C>(shared).init(C.full_arrivals(), C.empty_arrivals());
+    init_barriers<C>(shared);
   }
   if constexpr (C.cluster() > 1) {
     ptx::cluster_sync();
@@ -46,8 +60,10 @@ DEEPGEMM_DEVICE void fp8_gemm(const GemmParams& p) {
       produce_operands<C>(p, shared);
     } else if (role == 1) {
       produce_headers<C>(p, shared);
-    } else if (!C.scales_by_tma) {
+    } else if constexpr (!C.scales_by_tma) {
       produce_strided_factors<C>(p, shared, role - 2);
+    } else if constexpr (C.epilogue == Epilogue::accumulate) {
+      if (role - 2 < C.consumers) move_c<C>(p, shared, role - 2);
     }
   } else {
     ptx::raise_registers<C.consumer_registers()>();

@@ -103,8 +103,8 @@ DEEPGEMM_DEVICE void consume(const GemmParams& p, u32 shared) {
   Consumer<C> consumer(shared, ptx::warp_index());
   ptx::declare_partials();
   float sum[C.units()][C.accumulators()] = {};
-  const OutPlace buffer{0, 0, shared + shared_map(C).out + consumer.group * C.staging_bytes(),
-                        store_barrier + consumer.group};
+  OutPlace place{0, 0, shared + shared_map(C).out + consumer.group * C.staging_bytes(),
+                 store_barrier + consumer.group, 0};
   if (ptx::cta_index() / C.cluster() >= Raster<C>(p).total) return;
   if (consumer.group == 1) pass_turn<C>(1);
 #pragma unroll 1
@@ -113,10 +113,12 @@ DEEPGEMM_DEVICE void consume(const GemmParams& p, u32 shared) {
 #pragma unroll 1
     for (int kb = 0; kb < consumer.k_blocks - 1; ++kb) consumer.template step<false>(sum);
     consumer.template step<true>(sum);
-    store_tile<C>(sum, p,
-                  {consumer.tile.row, consumer.tile.column, buffer.staging, buffer.barrier});
+    place.row = consumer.tile.row;
+    place.column = consumer.tile.column;
+    store_tile<C>(sum, p, shared, consumer.group, place);
+    place.parts += C.units();
   } while (consumer.more);
-  if constexpr (C.epilogue != Epilogue::general) {
+  if constexpr (C.epilogue == Epilogue::store || C.epilogue == Epilogue::reduce) {
     if (ptx::thread_index() % 128 == 0) ptx::tma_store_wait_read();
   }
 }

@@ -62,8 +62,13 @@ DEEPGEMM_DEVICE void store_remote_f32x4(u32 address, int rank, const float (&v)[
       "r"(rank), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3])
       : "memory");
 }
-// Read-only global load.
-DEEPGEMM_DEVICE float load_global_f32(const float* address) { return __ldg(address); }
+// ld.global.f32 (PTX ISA 9.7.9.8). Not .nc: under programmatic dependent launch the previous kernel
+// may write while this one already runs, and the load must stay behind the wait.
+DEEPGEMM_DEVICE float load_global_f32(const float* address) {
+  float value;
+  asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(address) : "memory");
+  return value;
+}
 
 // stmatrix.sync.aligned.m8n8.x4.shared.b16 [addr], {a, b, c, d}; (PTX ISA 9.7.14.5; sm_90)
 // Lane l gives the address of row l % 8 of matrix l / 8.

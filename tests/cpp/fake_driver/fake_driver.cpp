@@ -106,7 +106,6 @@ CUresult LibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, vo
   *library = reinterpret_cast<CUlibrary>(0x2000L + static_cast<long>(state().images.size()));
   return CUDA_SUCCESS;
 }
-CUresult LibraryUnload(CUlibrary) { return record("cuLibraryUnload"); }
 CUresult LibraryGetKernel(CUkernel* kernel, CUlibrary library, const char*) {
   *kernel = reinterpret_cast<CUkernel>(library);
   return record("cuLibraryGetKernel");
@@ -124,10 +123,6 @@ CUresult KernelSetAttribute(CUfunction_attribute which, int value, CUkernel, CUd
   }
   return CUDA_SUCCESS;
 }
-CUresult KernelGetAttribute(int* value, CUfunction_attribute, CUkernel, CUdevice) {
-  *value = 0;
-  return record("cuKernelGetAttribute");
-}
 CUresult FuncLoad(CUfunction) { return record("cuFuncLoad"); }
 
 CUresult LaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters,
@@ -143,6 +138,7 @@ CUresult LaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void*
   call.stream = config->hStream;
   call.attributes.assign(config->attrs, config->attrs + config->numAttrs);
   call.parameters = parameters[0];
+  if (state().on_launch != nullptr) state().on_launch(call);
   state().launches.push_back(std::move(call));
   return result;
 }
@@ -193,10 +189,6 @@ CUresult MemcpyDtoH(void* target, CUdeviceptr source, std::size_t bytes) {
   std::memcpy(target, reinterpret_cast<const void*>(source), bytes);
   return record("cuMemcpyDtoH");
 }
-CUresult MemcpyDtoD(CUdeviceptr target, CUdeviceptr source, std::size_t bytes) {
-  std::memmove(reinterpret_cast<void*>(target), reinterpret_cast<const void*>(source), bytes);
-  return record("cuMemcpyDtoD");
-}
 CUresult MemsetD8(CUdeviceptr target, unsigned char value, std::size_t bytes) {
   std::memset(reinterpret_cast<void*>(target), value, bytes);
   return record("cuMemsetD8");
@@ -228,11 +220,9 @@ const std::map<std::string, void*>& entry_points() {
       {"cuCtxPopCurrent", address_of(CtxPopCurrent)},
       {"cuCtxSynchronize", address_of(CtxSynchronize)},
       {"cuLibraryLoadData", address_of(LibraryLoadData)},
-      {"cuLibraryUnload", address_of(LibraryUnload)},
       {"cuLibraryGetKernel", address_of(LibraryGetKernel)},
       {"cuKernelGetFunction", address_of(KernelGetFunction)},
       {"cuKernelSetAttribute", address_of(KernelSetAttribute)},
-      {"cuKernelGetAttribute", address_of(KernelGetAttribute)},
       {"cuFuncLoad", address_of(FuncLoad)},
       {"cuLaunchKernelEx", address_of(LaunchKernelEx)},
       {"cuTensorMapEncodeTiled", address_of(TensorMapEncodeTiled)},
@@ -240,7 +230,6 @@ const std::map<std::string, void*>& entry_points() {
       {"cuMemFree", address_of(MemFree)},
       {"cuMemcpyHtoD", address_of(MemcpyHtoD)},
       {"cuMemcpyDtoH", address_of(MemcpyDtoH)},
-      {"cuMemcpyDtoD", address_of(MemcpyDtoD)},
       {"cuMemsetD8", address_of(MemsetD8)},
       {"cuStreamSynchronize", address_of(StreamSynchronize)},
       {"cuThreadExchangeStreamCaptureMode", address_of(ThreadExchangeStreamCaptureMode)},

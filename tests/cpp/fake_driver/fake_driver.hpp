@@ -41,10 +41,11 @@ struct CudaState {
   std::mutex mutex;  // guards what is recorded
   std::vector<TensorMapCall> tensor_maps;
   std::vector<LaunchCall> launches;
-  std::vector<std::string> images;           // first bytes given to cuLibraryLoadData
-  std::map<std::string, int> calls;          // by name, of every entry point that is counted
-  std::map<std::string, CUresult> failures;  // set: the call named fails with this
-  std::map<int, int> shared_bytes;           // by device, as set by cuKernelSetAttribute
+  void (*on_launch)(const LaunchCall&) = nullptr;  // called within, while `parameters` is valid
+  std::vector<std::string> images;                 // first bytes given to cuLibraryLoadData
+  std::map<std::string, int> calls;                // by name, of every entry point that is counted
+  std::map<std::string, CUresult> failures;        // set: the call named fails with this
+  std::map<int, int> shared_bytes;                 // by device, as set by cuKernelSetAttribute
   std::atomic<CUstreamCaptureMode> capture_mode_at_load{CU_STREAM_CAPTURE_MODE_GLOBAL};
   std::atomic<int> version{13000};
   std::atomic<int> device_count{2};

@@ -1,0 +1,206 @@
+// The plans of a thread, against the fake driver and the fake NVRTC: a call finds the plan that it
+// would have made, and what may change from call to call finds the old one.
+#include "plan/plan_cache.hpp"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <vector>
+
+#include "fake_driver/fake_driver.hpp"
+#include "jit_fixture.hpp"
+#include "planned_product.hpp"
+
+using namespace deepgemm;
+using plan::GemmPlan;
+using plan::SmBudget;
+using test::PlannedProduct;
+
+namespace {
+
+struct Call {
+  const char* what;
+  PlannedProduct product;
+  int device = 0;
+  SmBudget sms{132, false};
+};
+
+bool same(const GemmPlan& a, const GemmPlan& b) {
+  return a.kernel == b.kernel && a.spec.name == b.spec.name && a.spec.config == b.spec.config &&
+         a.reason == b.reason && a.grid == b.grid && a.cluster == b.cluster &&
+         a.threads == b.threads && a.shared_bytes == b.shared_bytes &&
+         a.choice.raster_group == b.choice.raster_group &&
+         a.choice.raster_along_n == b.choice.raster_along_n;
+}
+
+const plan::ReadyPlan& ready(const Call& call) {
+  const GemmArgs& args = call.product.args;
+  return plan::ready_plan(make_problem(args), args, call.device, call.sms);
+}
+
+Call changed(const char* what, const std::function<void(Call&)>& change) {
+  Call call{what, PlannedProduct(300, 640, 1024)};
+  change(call);
+  return call;
+}
+
+// One call for each field of the key; all make other plans than the first one does, but for the
+// device, whose function is another.
+std::vector<Call> calls_of_every_field() {
+  using P = PlannedProduct;
+  const auto edited = [](const char* what, const std::function<void(GemmArgs&)>& edit) {
+    return changed(what, [&](Call& call) { edit(call.product.args); });
+  };
+  return {
+      changed("nothing", [](Call&) {}),
+      changed("M", [](Call& c) { c.product = P(5000, 640, 1024); }),
+      changed("N", [](Call& c) { c.product = P(300, 7168, 1024); }),
+      changed("K", [](Call& c) { c.product = P(300, 640, 0); }),
+      changed("granularity of a",
+              [](Call& c) { P::set_factors(c.product.args.a, 4, {1, 1024}, 300, 1024); }),
+      changed("granularity of b", [](Call& c) { c.product = P(300, 640, 1024, {1, 128}); }),
+      changed("num_sms", [](Call& c) { c.sms = {7, true}; }),
+      changed("device", [](Call& c) { c.device = 1; }),
+      edited("stride of a", [](GemmArgs& a) { a.a.values.strides = {1032, 1}; }),
+      edited("stride of b", [](GemmArgs& a) { a.b.values.strides = {1, 640}; }),
+      edited("stride of sfa", [](GemmArgs& a) { a.a.sf->strides = {8, 1}; }),
+      edited("stride of out", [](GemmArgs& a) { a.out.strides = {641, 1}; }),
+      edited("address of a", [](GemmArgs& a) { P::shift(a.a.values, 1); }),
+      edited("address of b", [](GemmArgs& a) { P::shift(a.b.values, 8); }),
+      edited("address of sfa", [](GemmArgs& a) { P::shift(*a.a.sf, 4); }),
+      edited("address of out", [](GemmArgs& a) { P::shift(a.out, 2); }),
+      edited("dtype of a", [](GemmArgs& a) { a.a.values.dtype = DType::float8_e5m2; }),
+      edited("dtype of b", [](GemmArgs& a) { a.b.values.dtype = DType::float8_e5m2; }),
+      edited("dtype of sfa", [](GemmArgs& a) { a.a.sf->dtype = DType::float8_e8m0fnu; }),
+      edited("dtype of sfb", [](GemmArgs& a) { a.b.sf->dtype = DType::float8_e8m0fnu; }),
+      edited("dtype of out", [](GemmArgs& a) { a.out = P::view(3, DType::float16, 300, 640); }),
+      edited("no sfa", [](GemmArgs& a) { a.a.sf.reset(); }),
+      edited("no sfb", [](GemmArgs& a) { a.b.sf.reset(); }),
+      edited("layout",
+             [](GemmArgs& a) {
+               a.layout = Layout::nn;
+               a.b.values = P::view(2, DType::float8_e4m3fn, 1024, 640);
+             }),
+      edited("alpha", [](GemmArgs& a) { a.alpha = 2; }),
+      edited("a bias",
+             [](GemmArgs& a) {
+               a.bias = make_view(reinterpret_cast<void*>(std::uintptr_t{9} << 48), DType::float32,
+                                  {640}, test::gpu);
+             }),
+      changed("c",
+              [](Call& c) {
+                c.product.set_out(DType::float32);
+                c.product.args.c = c.product.args.out;
+              }),
+      changed("c in place, long K",
+              [](Call& c) {
+                c.product = P(300, 640, 4096);
+                c.product.set_out(DType::float32);
+                c.product.args.c = c.product.args.out;
+              }),
+      changed("c of its own, long K",
+              [](Call& c) {
+                c.product = P(300, 640, 4096);
+                c.product.set_out(DType::float32);
+                c.product.add_c_of_its_own();
+              }),
+      changed("dtype of c",
+              [](Call& c) {
+                c.product.set_out(DType::bfloat16);
+                c.product.args.c = P::view(6, DType::float32, 300, 640);
+              }),
+      changed("stride of c",
+              [](Call& c) {
+                c.product.set_out(DType::float32);
+                c.product.add_c_of_its_own();
+                c.product.args.c->strides = {641, 1};
+              }),
+      changed("address of c",
+              [](Call& c) {
+                c.product.set_out(DType::float32);
+                c.product.add_c_of_its_own();
+                P::shift(*c.product.args.c, 4);
+              }),
+  };
+}
+
+}  // namespace
+
+TEST_CASE("whatever was planned before, a call gets the plan that it would make") {
+  testing::CacheDirectory directory;
+  testing::use_fake_nvrtc();
+  fake::use_fake_driver();
+  const std::vector<Call> calls = calls_of_every_field();
+  const GemmPlan first = calls.front().product.plan();
+  for (int round = 0; round < 2; ++round) {  // the second one finds them all
+    for (const Call& call : calls) {
+      CAPTURE(call.what);
+      CAPTURE(round);
+      const GemmPlan expected = call.product.plan(nullptr, call.sms);
+      CHECK(same(ready(call).plan, expected));
+      if (&call != &calls.front() && call.device == 0) CHECK_FALSE(same(expected, first));
+    }
+  }
+  CHECK(ready(calls[7]).function != ready(calls[0]).function);  // another device
+}
+
+TEST_CASE("a repeated call finds its plan, wherever its arrays lie") {
+  testing::CacheDirectory directory;
+  testing::use_fake_nvrtc();
+  fake::use_fake_driver();
+  Call call{"", PlannedProduct(700, 640, 1024)};
+  const plan::ReadyPlan* plan = &ready(call);
+  CHECK(plan->function != nullptr);
+  CHECK(&ready(call) == plan);
+  GemmArgs& args = call.product.args;
+  for (TensorView* view : {&args.a.values, &args.b.values, &*args.a.sf, &*args.b.sf, &args.out}) {
+    PlannedProduct::shift(*view, 4096);
+  }
+  CHECK(&ready(call) == plan);
+  // The values of an epilogue are parameters: only its being there is planned for.
+  args.alpha = 2;
+  plan = &ready(call);
+  args.alpha = 3;
+  args.activation = Activation::relu;
+  CHECK(&ready(call) == plan);
+}
+
+TEST_CASE("more shapes than the cache holds are no error") {
+  testing::CacheDirectory directory;
+  testing::use_fake_nvrtc();
+  fake::use_fake_driver();
+  for (std::int64_t m = 1; m <= 1100; ++m) {
+    const Call call{"", PlannedProduct(m, 640, 1024)};
+    REQUIRE(same(ready(call).plan, call.product.plan()));
+  }
+}
+
+TEST_CASE("gemm launches what was planned, with and without a policy") {
+  testing::CacheDirectory directory;
+  testing::use_fake_nvrtc();
+  fake::CudaState& state = fake::use_fake_driver();
+  const auto launched = [&](const PlannedProduct& p, CallOptions options,
+                            const Policy* policy = nullptr) {
+    options.policy = policy;
+    gemm(p.args, options);
+    return state.launches.back();
+  };
+  const PlannedProduct large(4096, 7168, 1024), small(8, 7168, 1024), odd(64, 65, 0);
+  for (const PlannedProduct* p : {&large, &small, &odd}) {
+    const fake::LaunchCall call = launched(*p, {.pdl = true});
+    const GemmPlan expected = p->plan();
+    CHECK(call.grid == expected.grid);
+    CHECK(call.block == static_cast<unsigned>(expected.threads));
+    CHECK(call.shared_bytes == static_cast<unsigned>(expected.shared_bytes));
+    const bool pdl = expected.kernel != plan::GemmKernel::general;  // it would not wait
+    CHECK(call.attributes.size() == (expected.cluster > 1 ? 1U : 0U) + (pdl ? 1U : 0U));
+  }
+  Policy policy;
+  policy.tile_m = 128, policy.tile_n = 128, policy.cluster_n = 1, policy.cluster_m = 1;
+  CHECK(launched(large, {.num_sms = 20}, &policy).grid <= 20);
+  CHECK(launched(large, {.num_sms = 20}).grid <= 20);
+  CHECK(launched(small, {.num_sms = 20}).grid <= 20);
+  policy.num_sms = 9;
+  CHECK(launched(large, {.num_sms = 20}, &policy).grid <= 9);
+  CHECK_THROWS_AS(launched(large, {.num_sms = -1}), ValueError);
+}
