@@ -28,7 +28,7 @@ check_tidy() {
 }
 
 use_venv
-step "tools of the checks" pip_install -r tools/requirements-check.txt numpy
+step "tools of the checks" pip_install -r tools/requirements-check.txt numpy ml_dtypes
 [ $# -gt 0 ] || set -- format lint types laws tidy
 failed=()
 for name in "$@"; do

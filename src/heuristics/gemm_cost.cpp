@@ -16,16 +16,30 @@ namespace {
 using device::ElementType;
 using device::GemmConfig;
 
-// The measured tile closest to a config: the same tile and cluster if there is one (stages and
-// output types are not in the table), else the one of the nearest area.
+bool reads_c(const GemmConfig& c) {
+  return c.epilogue == device::Epilogue::accumulate || c.epilogue == device::Epilogue::reduce;
+}
+
+// The sweep that a config belongs to (fitted_h200.hpp), and the bytes of one element of D that
+// crossed the memory in it.
+int kind_of(const GemmConfig& c) {
+  if (!c.column_scales) return 0;
+  if (c.epilogue == device::Epilogue::reduce) return 2;
+  return c.epilogue == device::Epilogue::accumulate ? 3 : 1;
+}
+constexpr double output_bytes_of_kind[] = {2, 4, 8, 8};
+
+// The measured tile closest to a config: the same tile and cluster if there is one (stages are not
+// in the table), else the one of the nearest area.
 const FittedGemm& fitted_for(const GemmConfig& c) {
-  const FittedGemm* closest = fitted_gemm;
-  double least = 1e9;
+  const FittedGemm* closest = nullptr;
+  double least = 0;
   for (const FittedGemm& f : fitted_gemm) {
+    if (f.kind != kind_of(c)) continue;
     const double area = std::abs(std::log(double(f.tile_m) * f.tile_n / (c.tile_m * c.tile_n)));
     const double distance = area + (f.tile_m != c.tile_m) + (f.cluster_m != c.cluster_m) +
                             (f.cluster_n != c.cluster_n) + 0.5 * (f.ordered != c.ordered);
-    if (distance < least) {
+    if (closest == nullptr || distance < least) {
       least = distance;
       closest = &f;
     }
@@ -33,25 +47,17 @@ const FittedGemm& fitted_for(const GemmConfig& c) {
   return *closest;
 }
 
-// Bytes of D that cross the memory, in the units of the fit (16-bit outputs, written once).
-double output_weight(const GemmConfig& c, ElementType out_type) {
-  const bool reads_c =
-      c.epilogue == device::Epilogue::accumulate || c.epilogue == device::Epilogue::reduce;
-  return device::bytes_of(out_type) / 2.0 * (reads_c ? 2 : 1);
-}
-
 // Microseconds; the terms are those of tools/fit_heuristics.py.
 double predict(const GemmConfig& c, const GemmRequest& r, std::int64_t waves) {
   const FittedGemm& f = fitted_for(c);
   const double k_blocks = static_cast<double>(ceil_div(r.k, device::block_k));
   const double inputs = 1e-6 * static_cast<double>(r.k) * static_cast<double>(r.m + r.n);
-  const double outputs = 2e-6 * static_cast<double>(r.m) * static_cast<double>(r.n);
-  // Why 1.45: two FP32 operations for each sum instead of one; 907 against 633 us at K = 16384.
-  const double math = c.column_scales ? 1.45 : 1.0;
-  const double count = static_cast<double>(waves);
-  const double out_weight = output_weight(c, r.out_type);
-  return f.terms[0] + count * f.terms[1] * out_weight + count * k_blocks * f.terms[2] * math +
-         inputs * f.terms[3] + outputs * f.terms[4] * out_weight;
+  const double element_bytes = device::bytes_of(r.out_type) * (reads_c(c) ? 2 : 1);
+  const double outputs = 1e-6 * static_cast<double>(r.m) * static_cast<double>(r.n) * element_bytes;
+  // What a wave costs beside its K blocks is mostly its part of D.
+  const double wave = f.terms[1] * element_bytes / output_bytes_of_kind[f.kind];
+  return f.terms[0] + static_cast<double>(waves) * (wave + k_blocks * f.terms[2]) +
+         inputs * f.terms[3] + outputs * f.terms[4];
 }
 
 GemmChoice cost(const GemmConfig& config, const GemmRequest& r) {

@@ -83,12 +83,15 @@ def operands(
     pitch_extra: int,
     offset: int,
 ) -> tuple[Any, Any]:
+    """Values in strided memory; factors that TMA can take if `fast_sfa`, else row-major."""
     k = a.values.shape[1]
-    put_sfa = place.put_fast_scales if fast_sfa and a.sf.size else place.put
-    return (
-        (place.put_strided(a.values, k + pitch_extra, offset), put_sfa(a.sf)),
-        (place.put_strided(b.values, k + pitch_extra, offset), place.put(b.sf)),
-    )
+
+    def put(x: oracle.Operand) -> Any:
+        per_row = x.sf.shape[0] == x.values.shape[0] and x.sf.size
+        put_sf = place.put_fast_scales if fast_sfa and per_row else place.put
+        return (place.put_strided(x.values, k + pitch_extra, offset), put_sf(x.sf))
+
+    return put(a), put(b)
 
 
 def check(
@@ -334,6 +337,84 @@ def quantizers(place: Place) -> None:
         assert oracle.same_bits(back, real.astype(np.float32)), (granularity, shape)
 
 
+def contents(x: Any) -> np.ndarray:
+    """A DeviceArray whose columns may lie apart, as quantize's factors do."""
+    if len(x.strides) == 2 and x.strides[0] == 1 != x.strides[1]:
+        (rows, columns), pitch = x.shape, x.strides[1]
+        return np.ascontiguousarray(x.strided((columns, pitch), (pitch, 1)).to_numpy()[:, :rows].T)
+    return x.to_numpy()
+
+
+def quantizers_of_other_types(place: Place) -> None:
+    """BF16 and FP16 x, E5M2, E8M0 factors, per tensor, NaN and Inf; against the CPU backend."""
+    rng = np.random.default_rng(14)
+    host = Place(-1)
+    x = rng.standard_normal((65, 300)).astype(np.float32)
+    x[3, 7], x[9, 200], x[20] = np.nan, np.inf, 0
+    for granularity, x_dtype, dtype, sf_dtype in itertools.product(
+        ((1, 128), (128, 128), (1, 32), (0, 0)),
+        ("float32", "bfloat16", "float16"),
+        ("float8_e4m3fn", "float8_e5m2"),
+        ("float32", "float8_e8m0fnu"),
+    ):
+        options = {"power_of_two": True} if sf_dtype == "float8_e8m0fnu" else {}
+        source = oracle.cast(x, x_dtype)
+        found, want = (
+            deepgemm.quantize(where.put(source), granularity, dtype, **options)
+            for where in (place, host)
+        )
+        for one, two in zip(found[:2], want[:2], strict=True):
+            assert oracle.same_bits(contents(one), contents(two)), (granularity, x_dtype, dtype)
+        for out_dtype in ("float32", "bfloat16", "float16"):
+            one, two = (deepgemm.dequantize(q, out_dtype=out_dtype) for q in (found, want))
+            assert oracle.same_bits(one.to_numpy(), two.to_numpy()), (granularity, out_dtype)
+
+
+def padding_is_not_read(place: Place) -> None:
+    """K of every residue with NaN between the rows, and N of every residue beside guarded bytes."""
+    rng = np.random.default_rng(15)
+    for k, n in itertools.product((130, 136, 144, 255), (33, 36, 40, 63)):
+        for m, out_dtype in itertools.product((5, 130), ("bfloat16", "float32")):
+            extra = -(k % -16) or 16
+            check(
+                place,
+                rng,
+                (m, n, k),
+                out_dtype=out_dtype,
+                pitch_extra=extra,
+                out_extra=-(n % -8) or 8,
+            )
+
+
+def dependent_launches(place: Place) -> None:
+    """Programmatic dependent launch: each product reads what the kernel before it wrote."""
+    rng = np.random.default_rng(16)
+    x = rng.integers(-2, 3, (40, 256)).astype(np.float32)
+    w = rng.integers(-2, 3, (256, 256)).astype(np.float32)
+    with deepgemm.options(pdl=place.device >= 0):
+        for _ in range(20):
+            left = deepgemm.quantize(place.put(x), (1, 128))
+            right = deepgemm.quantize(place.put(w), (128, 128))
+            first = deepgemm.gemm(left, right, out_dtype="float32")
+            again = deepgemm.gemm(deepgemm.quantize(first, (1, 128)), right, out_dtype="float32")
+            del left, right
+            found = first.to_numpy(), again.to_numpy()
+    assert np.isfinite(found[1]).all()
+    host = Place(-1)
+    left, right = (deepgemm.quantize(host.put(y), g) for y, g in ((x, (1, 128)), (w, (128, 128))))
+    want = deepgemm.gemm(left, right, out_dtype="float32").to_numpy()
+    assert oracle.difference(found[0], want) < 1e-6
+
+
+def few_sms(place: Place) -> None:
+    """Any number of SMs gives the same bits."""
+    rng = np.random.default_rng(17)
+    for num_sms in (1, 2, 7, 66, 131):
+        with deepgemm.options(num_sms=num_sms):
+            for shape in ((17, 136, 640), (300, 576, 1152)):
+                check(place, rng, shape)
+
+
 def strict_after_warmup(place: Place) -> None:
     """A repeated call compiles nothing."""
     rng = np.random.default_rng(12)
@@ -345,7 +426,8 @@ def strict_after_warmup(place: Place) -> None:
 def _bodies() -> Iterator[Callable[[Place], None]]:
     yield from (exact_shapes, granularities, unaligned, epilogue, accumulate, repeat)
     yield from (against_the_cpu, other_dtypes, layouts, nan_and_zero, quantizers)
-    yield from (every_candidate, strict_after_warmup)
+    yield from (every_candidate, quantizers_of_other_types, padding_is_not_read)
+    yield from (dependent_launches, few_sms, strict_after_warmup)
 
 
 BODIES = {body.__name__: body for body in _bodies()}
