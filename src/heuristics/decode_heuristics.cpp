@@ -168,10 +168,10 @@ DecodeChoice choose(const DecodeRequest& request, const Policy* policy) {
 }
 
 std::string describe(const DecodeConfig& c) {
-  std::string text =
-      join(c.rows(), " rows of B x ", static_cast<int>(c.tokens), " tokens, ",
-           static_cast<int>(c.stages), " stages of ", static_cast<int>(c.stage_blocks) * 128,
-           " of K, ", static_cast<int>(c.ctas_per_sm), " CTAs per SM");
+  std::string text = join(
+      c.rows(), " rows of B x ", static_cast<int>(c.tokens), " tokens, ",
+      static_cast<int>(c.stages), " stages of ", static_cast<int>(c.stage_blocks) * 128, " of K, ",
+      static_cast<int>(c.ctas_per_sm), c.ctas_per_sm == 1 ? " CTA per SM" : " CTAs per SM");
   if (c.cluster_k > 1) text += join(", K split over ", static_cast<int>(c.cluster_k), " CTAs");
   if (c.general_epilogue) text += ", general epilogue";
   return text;

@@ -121,9 +121,10 @@ const std::vector<GemmConfig>& selectable_configs() {
 }
 
 std::string describe(const GemmConfig& c) {
-  std::string text = join(static_cast<int>(c.tile_m), "x", static_cast<int>(c.tile_n), "x",
-                          device::block_k, ", ", static_cast<int>(c.stages), " stages, ",
-                          static_cast<int>(c.consumers), " consumer warpgroups");
+  std::string text =
+      join(static_cast<int>(c.tile_m), "x", static_cast<int>(c.tile_n), "x", device::block_k, ", ",
+           static_cast<int>(c.stages), " stages, ", static_cast<int>(c.consumers),
+           c.consumers == 1 ? " consumer warpgroup" : " consumer warpgroups");
   if (c.consumers_n > 1) text += join(" (", static_cast<int>(c.consumers_n), " along N)");
   if (c.cluster() > 1) {
     text += join(", cluster ", static_cast<int>(c.cluster_m), "x", static_cast<int>(c.cluster_n),

@@ -18,6 +18,7 @@ bool contiguous(std::int64_t stride, std::int64_t extent) { return stride == 1 |
 // Empty if the FP8 kernel can take the problem, else why not.
 std::string why_not_fp8(const GemmProblem& p, const RowsByK& a, const RowsByK& b) {
   if (!is_float8(p.a_dtype) || !is_float8(p.b_dtype)) return "a and b are not both float8";
+  if (p.m == 0 || p.n == 0) return "the product is empty";
   if (p.k == 0) return "K is 0";
   // Why: TMA clips rows in units of 16 bytes; what lies between K and the next unit would be read.
   if (p.k % 16 != 0) return "K is not a multiple of 16";

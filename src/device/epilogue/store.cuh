@@ -49,22 +49,39 @@ DEEPGEMM_DEVICE void stage_unit_16bit(const float* sum, u32 unit_staging) {
   }
 }
 
-// One unit as FP32 into its chunks.
-template <GemmConfig C>
-DEEPGEMM_DEVICE void stage_unit_f32(const float* sum, u32 unit_staging) {
+// Calls f(address, i) for each pair of neighbours sum[i], sum[i + 1] of this thread's part of a
+// unit that is staged in FP32.
+template <GemmConfig C, class F>
+DEEPGEMM_DEVICE void for_each_staged_pair(u32 unit_staging, F f) {
   constexpr int groups_per_chunk = C.chunk_columns() / 8;
   const int lane = ptx::lane_index();
   const int row = ptx::warp_index() % warps_per_group * 16 + lane / 4;
 #pragma unroll
   for (int g = 0; g < C.group_columns() / 8; ++g) {
     const u32 chunk = unit_staging + g / groups_per_chunk * C.chunk_bytes();
-    const u32 column_bytes = (g % groups_per_chunk * 8 + lane % 4 * 2) * 4;
-    const u32 upper = row * C.chunk_span() + column_bytes;
+    const u32 upper = row * C.chunk_span() + (g % groups_per_chunk * 8 + lane % 4 * 2) * 4;
     const u32 lower = upper + 8 * C.chunk_span();
-    ptx::store_shared_f32x2(chunk + swizzled(upper, C.chunk_span()), sum[4 * g], sum[4 * g + 1]);
-    ptx::store_shared_f32x2(chunk + swizzled(lower, C.chunk_span()), sum[4 * g + 2],
-                            sum[4 * g + 3]);
+    f(chunk + swizzled(upper, C.chunk_span()), 4 * g);
+    f(chunk + swizzled(lower, C.chunk_span()), 4 * g + 2);
   }
+}
+
+// One unit as FP32 into its chunks.
+template <GemmConfig C>
+DEEPGEMM_DEVICE void stage_unit_f32(const float* sum, u32 unit_staging) {
+  for_each_staged_pair<C>(unit_staging, [&](u32 address, int i) {
+    ptx::store_shared_f32x2(address, sum[i], sum[i + 1]);
+  });
+}
+
+// Adds C, which lies in the staging buffer, to one unit there.
+template <GemmConfig C>
+DEEPGEMM_DEVICE void add_staged_unit(const float* sum, u32 unit_staging) {
+  for_each_staged_pair<C>(unit_staging, [&](u32 address, int i) {
+    float x, y;
+    ptx::load_shared_f32x2(x, y, address);
+    ptx::store_shared_f32x2(address, sum[i] + x, sum[i + 1] + y);
+  });
 }
 
 // One thread sends the staged units; chunks that lie outside D are not sent, TMA clips the rest.
@@ -152,26 +169,6 @@ DEEPGEMM_DEVICE void store_generally(float (&sum)[C.units()][C.accumulators()], 
   }
 }
 
-// Adds C, which lies in the staging buffer, to one unit there.
-template <GemmConfig C>
-DEEPGEMM_DEVICE void add_staged_unit(const float* sum, u32 unit_staging) {
-  constexpr int groups_per_chunk = C.chunk_columns() / 8;
-  const int lane = ptx::lane_index();
-  const int row = ptx::warp_index() % warps_per_group * 16 + lane / 4;
-#pragma unroll
-  for (int g = 0; g < C.group_columns() / 8; ++g) {
-    const u32 chunk = unit_staging + g / groups_per_chunk * C.chunk_bytes();
-    const u32 upper = row * C.chunk_span() + (g % groups_per_chunk * 8 + lane % 4 * 2) * 4;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const u32 address = chunk + swizzled(upper + half * 8 * C.chunk_span(), C.chunk_span());
-      float x, y;
-      ptx::load_shared_f32x2(x, y, address);
-      ptx::store_shared_f32x2(address, sum[4 * g + 2 * half] + x, sum[4 * g + 2 * half + 1] + y);
-    }
-  }
-}
-
 // Consumer's side of Epilogue::accumulate; the other side is move_c().
 template <GemmConfig C>
 DEEPGEMM_DEVICE void store_accumulated(float (&sum)[C.units()][C.accumulators()], u32 shared,
@@ -190,8 +187,9 @@ DEEPGEMM_DEVICE void store_accumulated(float (&sum)[C.units()][C.accumulators()]
 // | c_full[g]  | the warp's lane, with the bytes of C | waited on by the warpgroup |
 // | c_added[g] | 128 threads of the warpgroup         | waited on by the warp      |
 // The warp also sends the part, so that it knows when the buffer may be filled again: C of the next
-// tile arrives while that tile is multiplied. Against TMA's own reduction into D (Epilogue::reduce):
-// 306 to 430 us at 32768x4096x512, but 247 to 241 at 4096x4096x7168: the host chooses by K.
+// tile arrives while that tile is multiplied. Against TMA's own reduction into D
+// (Epilogue::reduce): 306 to 430 us at 32768x4096x512, but 247 to 241 at 4096x4096x7168: the host
+// chooses by K.
 template <GemmConfig C>
 DEEPGEMM_DEVICE void move_c(const GemmParams& p, u32 shared, int group) {
   constexpr SharedMap map = shared_map(C);
