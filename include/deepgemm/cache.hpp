@@ -12,7 +12,7 @@ namespace deepgemm {
 
 struct CacheInfo {
   std::string directory;  // empty if the cache is memory only
-  std::string problem;    // why it is memory only
+  std::string problem;    // why it is memory only, or why new kernels cannot be written to it
   std::size_t entries = 0, bytes = 0;
   std::size_t loaded = 0, compiled = 0, disk_hits = 0, bundle_hits = 0;  // of this process
 };

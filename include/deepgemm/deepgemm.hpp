@@ -1,6 +1,8 @@
 // The whole C++ interface.
 #pragma once
 
+#include "deepgemm/cache.hpp"
+#include "deepgemm/device_memory.hpp"
 #include "deepgemm/dtype.hpp"
 #include "deepgemm/error.hpp"
 #include "deepgemm/gemm.hpp"

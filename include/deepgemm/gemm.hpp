@@ -16,11 +16,13 @@ namespace deepgemm {
 using Stream = CUstream_st*;
 
 // out = activation(alpha * A @ B + bias) + c
-//   a, b   [M, K], [N, K] as `layout` names them (rank 2). Both scaled or unscaled in any mix.
+//   a, b   [M, K], [N, K] as `layout` names them (rank 2). Both scaled or unscaled in any mix; the
+//          factors lie as the values do (see ScaledView).
 //   out    [M, N] bfloat16, float16, float32 or float8 (then divided by out_scale and saturated).
 //          Its strides are honoured; zero or overlapping strides are refused. Not overlapping
 //          a, b, bias; c may be out itself.
-//   c      [M, N] of out's dtype or float32.
+//   c      [M, N] of out's dtype or float32. A float8 c counts c * out_scale: what a float8 out
+//          of the same out_scale stands for.
 //   bias   [N], float32, bfloat16 or float16.
 struct GemmArgs {
   ScaledView a;

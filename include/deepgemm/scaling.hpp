@@ -39,8 +39,10 @@ constexpr std::int64_t fast_scale_pitch(std::int64_t rows) noexcept { return (ro
 
 // Values with their scale factors. No sf: unscaled (every factor is 1).
 // sf is float32 or float8_e8m0fnu, on the values' device, of shape scale_extents(), any strides;
-// a per-tensor sf may also have rank 0 or one element.
-// granularity unset: inferred from the shape of sf, an error if two readings fit.
+// a per-tensor sf may also have rank 0 or one element. It lies as its values do: where the layout
+// of a product has them as [K, rows], sf is [k, rows] too, as quantising that memory gives it.
+// granularity is (rows, k) of the operand in every layout. Unset: inferred from the shape of sf, an
+// error if two readings fit.
 struct ScaledView {
   TensorView values;
   std::optional<TensorView> sf;

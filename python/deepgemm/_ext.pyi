@@ -111,6 +111,7 @@ class Policy:
     def ordered(self) -> bool | None: ...
     @ordered.setter
     def ordered(self, arg: bool | None, /) -> None: ...
+    def __repr__(self) -> str: ...
 
 def gemm(
     a: object,
@@ -272,6 +273,9 @@ def report_shape(
     """
     The same for aligned arrays of these shapes; a granularity of None means no sf.
     """
+
+def dtype_name(dtype: object) -> str:
+    """The name of a dtype of any framework, or of a name."""
 
 def selectable_kernels() -> list[dict[str, Any]]:
     """Every config that the heuristics can select."""

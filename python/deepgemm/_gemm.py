@@ -28,11 +28,13 @@ def gemm(
 
     Args:
         a: [M, K], or a scaled array: ``(values, sf)`` or what :func:`quantize` returns. float8,
-            bfloat16, float16 or float32, any strides. A number as sf scales it all.
+            bfloat16, float16 or float32, any strides. A number as sf scales it all. Tensors that
+            require grad are taken, but no graph is made: the result carries no gradient.
         b: likewise; [N, K] in the default layout.
         out: [M, N], written and returned. May be ``c``; else overlaps nothing. Not read-only, not
             a jax array, not a tensor that requires grad.
-        c: [M, N] of out's dtype or float32, added last.
+        c: [M, N] of out's dtype or float32, added last. A float8 c is multiplied by ``out_scale``
+            first, as what an earlier call with it has written.
         bias: [N] float32, bfloat16 or float16.
         activation: None, ``"relu"``, ``"gelu"`` (erf), ``"gelu_tanh"`` or ``"silu"``.
         alpha: factor of the product.
@@ -40,9 +42,12 @@ def gemm(
             (default for float32 a) or float8.
         out_scale: a float8 out is divided by it, then saturated.
         layout: memory of a and b as in row-major BLAS: ``"nt"`` [M, K], [N, K]; ``"nn"`` [M, K],
-            [K, N]; ``"tn"`` [K, M], [K, N]; ``"tt"`` [K, M], [N, K].
+            [K, N]; ``"tn"`` [K, M], [K, N]; ``"tt"`` [K, M], [N, K]. sf lies as its values do: for
+            a b of [K, N] it is what ``quantize(b)`` gives, [K blocks, N blocks].
         granularity: (rows, k) that one scale factor covers, None for the whole extent; one pair
-            for both operands or a pair of pairs. Needed where the shape of sf fits two.
+            for both operands or a pair of pairs, in every layout of (rows of A or columns of B,
+            k). Needed where the shape of sf fits two. A :class:`Quantized` carries its own, of the
+            memory that was quantised.
         policy: a :class:`Policy`, or a dict of its fields, to overrule the choice of kernel on a
             GPU. A field that only one kernel has asks for that kernel. In host memory there is
             nothing to choose: the fields' names and types are checked, and it changes nothing.

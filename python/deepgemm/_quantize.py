@@ -43,6 +43,7 @@ def quantize(
         dtype: ``"float8_e4m3fn"`` (largest value 448) or ``"float8_e5m2"`` (57344).
         power_of_two: round sf up to a power of two (exact, by its exponent bits).
         amax_floor: lower bound of a block's max|x|, so that a block of zeros has a usable factor.
+            Below 2^-128 the reciprocal of sf is clamped to the largest float32.
         stream: as for :func:`gemm`.
 
     Returns:
@@ -69,7 +70,7 @@ def dequantize(
 
     Args:
         q: a :class:`Quantized` or a pair ``(values, sf)``; values [rows, K] float8, sf float32 or
-            float8_e8m0fnu.
+            float8_e8m0fnu, or a number that scales it all.
         out: [rows, K], written and returned if given.
         out_dtype: of a new array: float32 (default), bfloat16 or float16.
         granularity: (rows, k) of one factor, if q does not carry it and two readings fit.

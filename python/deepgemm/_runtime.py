@@ -81,11 +81,12 @@ def explain(op: str, *operands: Any, device: int | None = None, **options: Any) 
             device, else device 0 if it is a Hopper GPU, else -1. The thread's ``num_sms`` (see
             :func:`options`) limits it as it does the operation.
         options: the keywords of the operation. With M, N, K also ``a_dtype``, ``b_dtype``,
-            ``out_dtype`` (names), ``granularity`` ((1, 128) and (128, 128) for float8; None for no
+            ``out_dtype``, ``granularity`` ((1, 128) and (128, 128) for float8; None for no
             scale factors), ``c`` and ``bias`` (bool).
 
     Raises:
-        ValueError: unknown ``op``, or what the operation itself would raise.
+        ValueError: unknown ``op``, or what the operation itself would raise. TypeError: operands
+            that are neither arrays nor M, N, K.
     """
     return _report(op, operands, options, device, compile=False)
 
@@ -113,18 +114,14 @@ def warmup(
         One report per problem; ``origin`` says where its kernel came from.
 
     Raises:
-        ValueError: a problem that cannot be computed. deepgemm.CompileError: NVRTC is missing.
+        ValueError: a problem that cannot be computed. TypeError: it is neither of these.
+        deepgemm.CompileError: NVRTC is missing.
     """
     every = list(problems)
     reports: list[Report] = []
     for number, problem in enumerate(every, start=1):
-        keys = (
-            dict(problem)
-            if isinstance(problem, Mapping)
-            else dict(zip("mnk", problem, strict=True))
-        )
-        shape = tuple(keys.pop(name) for name in "mnk")
-        report = _report("gemm", shape, keys, device, compile=True)
+        shape, options = _shape_and_options(problem)
+        report = _report_shape(*shape, device=device, compile=True, **options)
         reports.append(report)
         if progress is not None:
             progress(number, len(every), report)
@@ -141,9 +138,43 @@ def _report(
 ) -> Report:
     if op != "gemm":
         raise ValueError(f'op: found {op!r}, need one of "gemm"')
-    if len(operands) == 3 and all(isinstance(extent, int) for extent in operands):
+    numbers = sum(_is_integer(operand) for operand in operands)
+    if len(operands) == 3 and numbers == 3:
         return _report_shape(*operands, device=device, compile=compile, **options)
+    if numbers or not 2 <= len(operands) <= 3:
+        found = ", ".join(_shown(operand) for operand in operands) or "none"
+        raise TypeError(f"operands: found {found}, need M, N, K or arrays a, b (and out)")
     return _report_arrays(*operands, device=device, compile=compile, **options)
+
+
+def _is_integer(x: Any) -> bool:
+    """An int or an integer of NumPy's; arrays of one element have __index__ too, and a shape."""
+    return (
+        hasattr(x, "__index__") and getattr(x, "shape", ()) == () and not hasattr(x, "__dlpack__")
+    )
+
+
+def _shown(x: Any) -> str:
+    text = repr(x) if _is_integer(x) else f"an object of type {type(x).__name__}"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _shape_and_options(problem: Any) -> tuple[tuple[Any, Any, Any], dict[str, Any]]:
+    """(M, N, K) and the keywords of one problem of :func:`warmup`."""
+    if isinstance(problem, Mapping):
+        missing = [name for name in "mnk" if name not in problem]
+        if missing:
+            raise ValueError(
+                f"problem: found a mapping without {', '.join(missing)}, need the keys m, n, k"
+            )
+        rest = {name: value for name, value in problem.items() if name not in ("m", "n", "k")}
+        return (problem["m"], problem["n"], problem["k"]), rest
+    if not isinstance(problem, (tuple, list)):
+        raise TypeError(f"problem: found {_shown(problem)}, need (M, N, K) or a mapping")
+    if len(problem) != 3:
+        raise ValueError(f"problem: found {problem!r}, need (M, N, K)")
+    m, n, k = problem
+    return (m, n, k), {}
 
 
 def _report_shape(
@@ -153,9 +184,9 @@ def _report_shape(
     *,
     device: int | None,
     compile: bool,
-    a_dtype: str = "float8_e4m3fn",
-    b_dtype: str = "float8_e4m3fn",
-    out_dtype: str = "bfloat16",
+    a_dtype: Any = "float8_e4m3fn",
+    b_dtype: Any = "float8_e4m3fn",
+    out_dtype: Any = "bfloat16",
     granularity: Any = "default",
     layout: str = "nt",
     activation: str | None = None,
@@ -181,17 +212,20 @@ def _report_shape(
         device,
         compile,
     )
-    return Report(**found, problem={"op": "gemm", "m": m, "n": n, "k": k, "layout": layout})
+    shape = {"m": int(m), "n": int(n), "k": int(k)}
+    return Report(**found, problem={"op": "gemm", **shape, "layout": layout})
 
 
-def _granularities(granularity: Any, a_dtype: str, b_dtype: str) -> tuple[Any, Any]:
+def _granularities(granularity: Any, a_dtype: Any, b_dtype: Any) -> tuple[Any, Any]:
     """Those of a and b: the usual ones for float8, none for the others, unless given."""
-    if granularity == "default":
-        a = (1, 128) if a_dtype.startswith("float8") else None
-        b = (128, 128) if b_dtype.startswith("float8") else None
+    if isinstance(granularity, str) and granularity == "default":
+        a = (1, 128) if ext.dtype_name(a_dtype).startswith("float8") else None
+        b = (128, 128) if ext.dtype_name(b_dtype).startswith("float8") else None
         return a, b
     if granularity is None:
         return None, None
+    if not isinstance(granularity, (tuple, list)) or len(granularity) != 2:
+        raise ValueError(f"granularity: found {granularity!r}, need (rows, k) or a pair of those")
     first, second = granularity
     if isinstance(first, (tuple, list)) or isinstance(second, (tuple, list)):
         return first, second

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "bindings/errors.hpp"
+#include "bindings/scalars.hpp"
 
 namespace deepgemm::bindings {
 namespace {
@@ -13,10 +14,7 @@ namespace {
 std::int64_t granularity_part(nb::handle value, const char* argument) {
   if (value.is_none()) return Granularity::whole;
   if (PyIndex_Check(value.ptr())) {
-    const nb::object number = nb::steal(PyNumber_Index(value.ptr()));
-    const std::int64_t part = number.is_valid() ? PyLong_AsLongLong(number.ptr()) : -2;
-    if (PyErr_Occurred() != nullptr) PyErr_Clear();
-    if (part == -1) return Granularity::whole;
+    const std::int64_t part = parse_integer(value, argument);
     if (part >= 0) return part;
   }
   throw ValueError(complaint(argument, nb::cast<std::string>(nb::repr(value)),
@@ -25,6 +23,18 @@ std::int64_t granularity_part(nb::handle value, const char* argument) {
 
 bool is_sequence(nb::handle object) {
   return PyTuple_Check(object.ptr()) || PyList_Check(object.ptr());
+}
+
+// The items, held: Python code that runs while one is read may empty the caller's list.
+nb::tuple items_of(nb::handle sequence) {
+  PyObject* items = PySequence_Tuple(sequence.ptr());
+  if (items == nullptr) nb::raise_python_error();
+  return nb::steal<nb::tuple>(items);
+}
+
+// A pair of memory's (rows, columns) as (rows, k) of an operand that lies as [K, rows].
+void turn(std::optional<Granularity>& granularity) {
+  if (granularity) std::swap(granularity->rows, granularity->k);
 }
 
 template <class Enum, std::size_t count>
@@ -78,58 +88,45 @@ Operand import_operand(nb::handle object, const char* name, const char* sf_name)
     operand.values = import_array(object, name);
     return operand;
   }
-  const Py_ssize_t size = PySequence_Fast_GET_SIZE(object.ptr());
+  const nb::tuple items = items_of(object);
+  const std::size_t size = items.size();
   if (size != 2 && size != 3) {
     throw TypeError(complaint(name, "a sequence of " + std::to_string(size) + " items",
                               "an array, (values, sf) or (values, sf, granularity)"));
   }
-  PyObject** items = PySequence_Fast_ITEMS(object.ptr());
   operand.values = import_array(items[0], name);
-  const nb::handle sf(items[1]);
+  const nb::object sf = items[1];
   if (sf.is_none()) return operand;
   if (is_number(sf)) {
-    operand.factor = PyFloat_AsDouble(sf.ptr());
-    if (PyErr_Occurred() != nullptr) nb::raise_python_error();
+    operand.factor = parse_number(sf, sf_name);
+    operand.has_factor = true;
     return operand;
   }
   operand.sf = import_array(sf, sf_name);
-  if (size == 3 && items[2] != Py_None) {
+  if (size == 3 && !items[2].is_none()) {
     operand.granularity = parse_granularity(items[2], "granularity");
   }
   return operand;
-}
-
-bool is_number(nb::handle object) {
-  if (PyFloat_Check(object.ptr()) || PyLong_Check(object.ptr())) return true;
-  // NumPy's scalars are the only other ones with a float() that are not arrays.
-  const char* name = Py_TYPE(object.ptr())->tp_name;
-  return std::string_view(name).starts_with("numpy.") &&
-         std::string_view(name) != "numpy.ndarray" &&
-         Py_TYPE(object.ptr())->tp_as_number != nullptr &&
-         Py_TYPE(object.ptr())->tp_as_number->nb_float != nullptr &&
-         !nb::hasattr(object, "__setitem__");
 }
 
 Granularity parse_granularity(nb::handle pair, const char* argument) {
   if (!is_sequence(pair) || PySequence_Fast_GET_SIZE(pair.ptr()) != 2) {
     throw ValueError(complaint(argument, nb::cast<std::string>(nb::repr(pair)), "(rows, k)"));
   }
-  PyObject** items = PySequence_Fast_ITEMS(pair.ptr());
+  const nb::tuple items = items_of(pair);
   return {granularity_part(items[0], argument), granularity_part(items[1], argument)};
 }
 
 void apply_granularity(nb::handle granularity, Operand& a, Operand& b) {
   if (granularity.is_none()) return;
-  const bool each = is_sequence(granularity) && PySequence_Fast_GET_SIZE(granularity.ptr()) == 2 &&
-                    (is_sequence(PySequence_Fast_ITEMS(granularity.ptr())[0]) ||
-                     is_sequence(PySequence_Fast_ITEMS(granularity.ptr())[1]));
+  const nb::tuple items = is_sequence(granularity) ? items_of(granularity) : nb::tuple();
+  const bool each = items.size() == 2 && (is_sequence(items[0]) || is_sequence(items[1]));
   if (!each) {
     a.granularity = b.granularity = parse_granularity(granularity, "granularity");
     return;
   }
-  PyObject** items = PySequence_Fast_ITEMS(granularity.ptr());
-  if (items[0] != Py_None) a.granularity = parse_granularity(items[0], "granularity of a");
-  if (items[1] != Py_None) b.granularity = parse_granularity(items[1], "granularity of b");
+  if (!items[0].is_none()) a.granularity = parse_granularity(items[0], "granularity of a");
+  if (!items[1].is_none()) b.granularity = parse_granularity(items[1], "granularity of b");
 }
 
 Activation parse_activation(nb::handle activation) {
@@ -156,7 +153,7 @@ Layout parse_layout(nb::handle layout) {
 
 std::optional<Policy> parse_policy(nb::handle policy) {
   if (policy.is_none()) return std::nullopt;
-  if (!nb::isinstance<Policy>(policy)) {
+  if (!nb::isinstance<Policy>(policy) || !nb::inst_ready(policy)) {
     throw TypeError(complaint("policy", "an object of type " + type_name_of(policy),
                               "a deepgemm.Policy or a dict of its fields"));
   }
@@ -174,19 +171,15 @@ void import_extras(const GemmHandles& handles, GemmCall& call) {
   if (call.bias) call.args.bias = call.bias->view;
 }
 
-// As in row-major BLAS, the first letter tells a (n = [M, K], t = [K, M]) and the second one b
-// (t = [N, K], n = [K, N]). A turned a is the same memory with its dimensions swapped, and any
-// strides are taken: the library sees it as [M, K].
-void set_extents(Layout layout, GemmCall& call) {
+// The granularity that an operand carries is its memory's, as quantize() saw it.
+void set_layout(Layout layout, GemmCall& call) {
   require_matrix(call.a.values.view, "a");
   require_matrix(call.b.values.view, "b");
-  const bool b_turned = layout == Layout::nt || layout == Layout::tt;
-  if (layout == Layout::tn || layout == Layout::tt) {
-    call.a.values.view = transposed(call.a.values.view);
-  }
-  call.args.layout = b_turned ? Layout::nt : Layout::nn;
-  call.m = call.a.values.view.shape[0];
-  call.n = call.b.values.view.shape[b_turned ? 0 : 1];
+  call.args.layout = layout;
+  if (a_is_k_by_m(layout)) turn(call.a.granularity);
+  if (b_is_k_by_n(layout)) turn(call.b.granularity);
+  call.m = call.a.values.view.shape[a_is_k_by_m(layout) ? 1 : 0];
+  call.n = call.b.values.view.shape[b_is_k_by_n(layout) ? 1 : 0];
 }
 
 }  // namespace
@@ -195,19 +188,15 @@ GemmCall import_gemm(const GemmHandles& handles) {
   GemmCall call;
   call.a = import_operand(handles.a, "a", "sfa");
   call.b = import_operand(handles.b, "b", "sfb");
+  set_layout(parse_layout(handles.layout), call);
   apply_granularity(handles.granularity, call.a, call.b);
-  set_extents(parse_layout(handles.layout), call);
   call.args.a = call.a.scaled_view();
   call.args.b = call.b.scaled_view();
   call.args.activation = parse_activation(handles.activation);
-  call.args.alpha = static_cast<float>(handles.alpha * call.a.factor * call.b.factor);
+  const double alpha = parse_number(handles.alpha, "alpha");
+  call.args.alpha = to_float(alpha * call.a.factor * call.b.factor, "alpha");
   if (!handles.out_scale.is_none()) {
-    if (!is_number(handles.out_scale)) {
-      throw TypeError(complaint("out_scale", "an object of type " + type_name_of(handles.out_scale),
-                                "a number"));
-    }
-    call.args.out_scale = static_cast<float>(PyFloat_AsDouble(handles.out_scale.ptr()));
-    if (PyErr_Occurred() != nullptr) nb::raise_python_error();
+    call.args.out_scale = to_float(parse_number(handles.out_scale, "out_scale"), "out_scale");
   }
   import_extras(handles, call);
   call.out_dtype =

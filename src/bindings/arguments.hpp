@@ -18,15 +18,16 @@ struct Operand {
   std::optional<Array> sf;
   std::optional<Granularity> granularity;
   double factor = 1.0;  // an sf given as a number: folded into alpha
+  bool has_factor = false;
 
   ScaledView scaled_view() const;
 };
 Operand import_operand(nb::handle object, const char* name, const char* sf_name);
 
-// (rows, k): positive integers, or None, 0, -1 for "the whole extent".
+// (rows, k): positive integers, or None or 0 for "the whole extent".
 Granularity parse_granularity(nb::handle pair, const char* argument);
 // `granularity=` of a product: (rows, k) for both scaled operands, or one such pair (or None) each.
-// Replaces what the operands carry.
+// Replaces what the operands carry, and is of (rows, k) in every layout.
 void apply_granularity(nb::handle granularity, Operand& a, Operand& b);
 
 Activation parse_activation(nb::handle activation);
@@ -36,9 +37,7 @@ std::optional<Policy> parse_policy(nb::handle policy);
 
 // Every argument of deepgemm.gemm but the stream and the output's allocation.
 struct GemmHandles {
-  nb::handle a, b, out, c, bias, activation;
-  double alpha;
-  nb::handle out_dtype, out_scale, layout, granularity;
+  nb::handle a, b, out, c, bias, activation, alpha, out_dtype, out_scale, layout, granularity;
 };
 
 // Keeps the imported arrays alive beside the views that point into them.

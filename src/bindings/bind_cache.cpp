@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bindings/bind.hpp"
+#include "bindings/scalars.hpp"
 #include "deepgemm/cache.hpp"
 
 namespace deepgemm::bindings {
@@ -56,8 +57,11 @@ void bind_cache(nb::module_& module) {
   module.def("list_cache", &entries, "verify"_a = false,
              nb::sig("def list_cache(verify: bool = False) -> list[dict[str, typing.Any]]"),
              "The entries of the directory; `verify` recomputes their checksums.");
-  module.def("set_strict", &set_strict, "strict"_a.none(),
-             "Whether a compile is an Error in this thread; None: as the environment says.");
+  module.def(
+      "set_strict",
+      [](nb::handle strict) { set_strict(parse_optional_flag(strict, "strict_jit")); },
+      "strict"_a.none(), nb::sig("def set_strict(strict: bool | None) -> None"),
+      "Whether a compile is an Error in this thread; None: as the environment says.");
   module.def("strict_setting", &strict_setting, "What set_strict() was last given here.");
   module.def("strict", &strict, "Whether strict mode is on.");
   module.def("set_nvrtc_search_path", &set_nvrtc_search_path, "directories"_a,

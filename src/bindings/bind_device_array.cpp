@@ -8,6 +8,7 @@
 
 #include "bindings/device_array.hpp"
 #include "bindings/errors.hpp"
+#include "bindings/scalars.hpp"
 #include "bindings/tensor_import.hpp"
 #include "bindings/tensor_output.hpp"
 
@@ -47,6 +48,24 @@ void destroy_capsule(PyObject* capsule, const char* name) {
   managed->deleter(managed);
 }
 
+// Whether the consumer wants us to order our work before its own: it does unless it says -1.
+bool wants_order(nb::handle stream) {
+  if (stream.is_none()) return true;
+  const std::int64_t handle = parse_integer(stream, "stream");
+  if (handle >= -1) return handle != -1;
+  throw ValueError(complaint("stream", std::to_string(handle), "None, -1, or a CUstream handle"));
+}
+
+// max_version is (major, minor).
+bool wants_versioned(nb::handle max_version) {
+  if (max_version.is_none()) return false;
+  if (PyTuple_Check(max_version.ptr()) && PyTuple_GET_SIZE(max_version.ptr()) == 2) {
+    return parse_integer(PyTuple_GET_ITEM(max_version.ptr(), 0), "max_version") >= 1;
+  }
+  throw TypeError(complaint("max_version", "an object of type " + type_name_of(max_version),
+                            "a tuple (major, minor)"));
+}
+
 nb::object to_dlpack(const DeviceArray& array, nb::handle stream, nb::handle max_version,
                      nb::handle dl_device, nb::handle copy) {
   if (copy.ptr() == Py_True || !dl_device.is_none()) {
@@ -54,12 +73,11 @@ nb::object to_dlpack(const DeviceArray& array, nb::handle stream, nb::handle max
     nb::raise_python_error();
   }
   // Work of this library may be in flight on any stream: wait, unless the consumer declines (-1).
-  if (!PyLong_Check(stream.ptr()) || PyLong_AsLongLong(stream.ptr()) != -1) {
+  if (wants_order(stream)) {
     const nb::gil_scoped_release released;
     array.synchronize();
   }
-  const bool versioned = !max_version.is_none() && nb::cast<int>(nb::object(max_version[0])) >= 1;
-  if (versioned) {
+  if (wants_versioned(max_version)) {
     auto owned = std::make_unique<Export<dlpack::ManagedTensorVersioned>>(array);
     owned->managed.version = {1, 1};
     nb::object capsule = nb::steal(
@@ -96,7 +114,8 @@ nb::tuple extents(const std::array<std::int64_t, max_rank>& values, int rank) {
   return nb::tuple(list);
 }
 
-DeviceArray from_numpy(nb::handle source, nb::handle dtype, int device) {
+DeviceArray from_numpy(nb::handle source, nb::handle dtype, nb::handle device) {
+  const Device place = device_from_index(parse_int(device, "device"));
   const Array array = import_array(source, "array");
   TensorView view = array.view;
   if (view.device.kind != DeviceKind::cpu) {
@@ -119,8 +138,7 @@ DeviceArray from_numpy(nb::handle source, nb::handle dtype, int device) {
     expected *= view.shape[i];
   }
   const nb::gil_scoped_release released;
-  DeviceArray result({view.shape.begin(), view.shape.begin() + view.rank}, view.dtype,
-                     device_from_index(device));
+  DeviceArray result({view.shape.begin(), view.shape.begin() + view.rank}, view.dtype, place);
   result.copy_from(view.data);
   return result;
 }
@@ -149,12 +167,13 @@ void bind_device_array(nb::module_& module) {
       .def(
           "__init__",
           [](DeviceArray* self, const std::vector<std::int64_t>& shape, nb::handle dtype,
-             int device) {
+             nb::handle device) {
             const DType type = parse_dtype(dtype, "dtype");
+            const Device place = device_from_index(parse_int(device, "device"));
             const nb::gil_scoped_release released;
-            new (self) DeviceArray(shape, type, device_from_index(device));
+            new (self) DeviceArray(shape, type, place);
           },
-          "shape"_a, "dtype"_a.none(), "device"_a = 0,
+          "shape"_a, "dtype"_a.none(), "device"_a.none() = 0,
           nb::sig("def __init__(self, shape: Sequence[int], dtype: object, device: int = 0) -> "
                   "None"))
       .def_prop_ro(
@@ -174,7 +193,7 @@ void bind_device_array(nb::module_& module) {
           "data_ptr",
           [](const DeviceArray& a) { return reinterpret_cast<std::uintptr_t>(a.view().data); })
       .def_static("from_numpy", &from_numpy, "array"_a.none(), "dtype"_a = nb::none(),
-                  "device"_a = 0,
+                  "device"_a.none() = 0,
                   nb::sig("def from_numpy(array: object, dtype: object | None = None, device: int "
                           "= 0) -> DeviceArray"),
                   "Copies a C-contiguous array; `dtype` re-reads elements of the same size.")

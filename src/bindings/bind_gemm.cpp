@@ -7,6 +7,7 @@
 #include "bindings/arguments.hpp"
 #include "bindings/bind.hpp"
 #include "bindings/errors.hpp"
+#include "bindings/scalars.hpp"
 #include "bindings/tensor_output.hpp"
 
 namespace deepgemm::bindings {
@@ -15,9 +16,9 @@ namespace {
 using namespace nb::literals;
 
 nb::object gemm_binding(nb::handle a, nb::handle b, nb::handle out, nb::handle c, nb::handle bias,
-                        nb::handle activation, double alpha, nb::handle out_dtype,
+                        nb::handle activation, nb::handle alpha, nb::handle out_dtype,
                         nb::handle out_scale, nb::handle layout, nb::handle granularity,
-                        nb::handle policy, nb::handle stream, bool accumulate_in_f64) {
+                        nb::handle policy, nb::handle stream, nb::handle accumulate_in_f64) {
   GemmCall call = import_gemm(
       {a, b, out, c, bias, activation, alpha, out_dtype, out_scale, layout, granularity});
   const Array& like = call.a.values;
@@ -25,7 +26,7 @@ nb::object gemm_binding(nb::handle a, nb::handle b, nb::handle out, nb::handle c
   options.stream = find_stream(stream, like);
   const std::optional<Policy> chosen = parse_policy(policy);
   if (chosen) options.policy = &*chosen;
-  options.accumulate_in_f64 = accumulate_in_f64;
+  options.accumulate_in_f64 = parse_flag(accumulate_in_f64, "accumulate_in_f64");
   std::optional<Output> output;
   if (!call.out) {
     output = allocate_like(like, call.out_dtype, {call.m, call.n});
@@ -81,17 +82,33 @@ void set_field(const nb::kwargs& fields, const char* name, std::optional<T>& fie
 }
 
 void make_policy(Policy* self, const nb::kwargs& fields) {
-  new (self) Policy();
-  set_field(fields, "kernel", self->kernel);
-  for (const IntField& field : int_fields) set_field(fields, field.name, self->*field.member);
-  set_field(fields, "raster_along_n", self->raster_along_n);
-  set_field(fields, "ordered", self->ordered);
+  Policy made;
+  set_field(fields, "kernel", made.kernel);
+  for (const IntField& field : int_fields) set_field(fields, field.name, made.*field.member);
+  set_field(fields, "raster_along_n", made.raster_along_n);
+  set_field(fields, "ordered", made.ordered);
   for (const auto& [key, value] : fields) {
     if (!nb::hasattr(nb::type<Policy>(), key)) {
       throw ValueError(complaint("policy", "the field " + nb::cast<std::string>(nb::str(key)),
                                  "an attribute of deepgemm.Policy"));
     }
   }
+  new (self) Policy(std::move(made));  // last: what throws above must not leave one undestroyed
+}
+
+// "Policy(kernel='fp8', tile_m=128)": what is set.
+std::string describe(const Policy& policy) {
+  std::string text;
+  const auto add = [&](const char* name, const auto& field) {
+    if (!field) return;
+    text.append(text.empty() ? "" : ", ").append(name).append("=");
+    text += nb::cast<std::string>(nb::repr(nb::cast(*field)));
+  };
+  add("kernel", policy.kernel);
+  for (const IntField& field : int_fields) add(field.name, policy.*field.member);
+  add("raster_along_n", policy.raster_along_n);
+  add("ordered", policy.ordered);
+  return "Policy(" + text + ")";
 }
 
 void bind_policy(nb::module_& module) {
@@ -112,6 +129,7 @@ void bind_policy(nb::module_& module) {
   }
   policy.def_rw("raster_along_n", &Policy::raster_along_n, nb::arg().none());
   policy.def_rw("ordered", &Policy::ordered, nb::arg().none());
+  policy.def("__repr__", &describe);
 }
 
 }  // namespace
@@ -119,7 +137,7 @@ void bind_policy(nb::module_& module) {
 void bind_gemm(nb::module_& module) {
   bind_policy(module);
   module.def("gemm", &gemm_binding, "a"_a.none(), "b"_a.none(), "out"_a.none(), "c"_a.none(),
-             "bias"_a.none(), "activation"_a.none(), "alpha"_a, "out_dtype"_a.none(),
+             "bias"_a.none(), "activation"_a.none(), "alpha"_a.none(), "out_dtype"_a.none(),
              "out_scale"_a.none(), "layout"_a.none(), "granularity"_a.none(), "policy"_a.none(),
              "stream"_a.none(), "accumulate_in_f64"_a = false,
              nb::sig("def gemm(a: object, b: object, out: object, c: object, bias: object, "

@@ -4,7 +4,9 @@
 
 #include "bindings/arguments.hpp"
 #include "bindings/bind.hpp"
+#include "bindings/device_array.hpp"
 #include "bindings/errors.hpp"
+#include "bindings/scalars.hpp"
 #include "bindings/tensor_output.hpp"
 #include "deepgemm/quantize.hpp"
 
@@ -27,14 +29,14 @@ nb::tuple granularity_tuple(const Granularity& granularity) {
 }
 
 nb::tuple quantize_binding(nb::handle x, nb::handle granularity, nb::handle dtype,
-                           bool power_of_two, double amax_floor, nb::handle stream) {
+                           nb::handle power_of_two, nb::handle amax_floor, nb::handle stream) {
   const Array source = import_array(x, "x");
   if (source.view.rank != 2) throw ValueError(complaint("x", describe(source.view), "rank 2"));
   QuantizeOptions options;
   options.granularity =
       granularity.is_none() ? per_tensor : parse_granularity(granularity, "granularity");
-  options.power_of_two = power_of_two;
-  options.amax_floor = static_cast<float>(amax_floor);
+  options.power_of_two = parse_flag(power_of_two, "power_of_two");
+  options.amax_floor = to_float(parse_number(amax_floor, "amax_floor"), "amax_floor");
   const DType target = parse_dtype(dtype, "dtype");
   if (!is_float8(target)) {
     throw TypeError(complaint("dtype", std::string(name(target)), "float8_e4m3fn or float8_e5m2"));
@@ -56,12 +58,33 @@ nb::tuple quantize_binding(nb::handle x, nb::handle granularity, nb::handle dtyp
                         granularity_tuple(options.granularity));
 }
 
+// A number as sf, in memory where the values are. The memory is freed after the call: on a GPU the
+// driver then waits for the kernel that reads it.
+class Factor {
+ public:
+  explicit Factor(const Operand& operand)
+      : values_(operand.values.view), array_({}, DType::float32, values_.device) {
+    const float number = to_float(operand.factor, "sf");
+    const nb::gil_scoped_release released;
+    array_.copy_from(&number);
+  }
+  ScaledView scaled_view() const { return {values_, array_.view(), per_tensor}; }
+
+ private:
+  TensorView values_;
+  DeviceArray array_;
+};
+
 nb::object dequantize_binding(nb::handle q, nb::handle out, nb::handle out_dtype,
                               nb::handle granularity, nb::handle stream) {
   Operand operand = import_operand(q, "values", "sf");
+  std::optional<Factor> factor;
   if (!operand.sf) {
-    throw TypeError(complaint("q", "values without scale factors",
-                              "(values, sf) with sf an array, as quantize returns"));
+    if (!operand.has_factor) {
+      throw TypeError(
+          complaint("q", "values without scale factors", "(values, sf), as quantize returns"));
+    }
+    factor.emplace(operand);
   }
   if (!granularity.is_none()) {
     operand.granularity = parse_granularity(granularity, "granularity");
@@ -80,7 +103,8 @@ nb::object dequantize_binding(nb::handle q, nb::handle out, nb::handle out_dtype
   call.stream = find_stream(stream, operand.values);
   {
     const nb::gil_scoped_release released;
-    dequantize(operand.scaled_view(), made ? made->array.view : given->view, call);
+    dequantize(factor ? factor->scaled_view() : operand.scaled_view(),
+               made ? made->array.view : given->view, call);
   }
   return made ? finish(*made, operand.values, call.stream) : nb::borrow(out);
 }
@@ -90,7 +114,7 @@ nb::object dequantize_binding(nb::handle q, nb::handle out, nb::handle out_dtype
 void bind_quantize(nb::module_& module) {
   module.def(
       "quantize", &quantize_binding, "x"_a.none(), "granularity"_a.none(), "dtype"_a.none(),
-      "power_of_two"_a, "amax_floor"_a, "stream"_a.none(),
+      "power_of_two"_a.none(), "amax_floor"_a.none(), "stream"_a.none(),
       nb::sig(
           "def quantize(x: object, granularity: object, dtype: object, power_of_two: "
           "bool, amax_floor: float, stream: object) -> tuple[typing.Any, typing.Any, tuple[int | "

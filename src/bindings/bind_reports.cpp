@@ -8,6 +8,7 @@
 #include "bindings/arguments.hpp"
 #include "bindings/bind.hpp"
 #include "bindings/errors.hpp"
+#include "bindings/scalars.hpp"
 #include "deepgemm/runtime.hpp"
 
 namespace deepgemm::bindings {
@@ -72,15 +73,16 @@ nb::dict report(const GemmArgs& args, nb::handle policy, std::optional<int> name
 }
 
 nb::dict report_gemm(nb::handle a, nb::handle b, nb::handle out, nb::handle c, nb::handle bias,
-                     nb::handle activation, double alpha, nb::handle out_dtype,
+                     nb::handle activation, nb::handle alpha, nb::handle out_dtype,
                      nb::handle out_scale, nb::handle layout, nb::handle granularity,
-                     nb::handle policy, std::optional<int> device, bool compile) {
+                     nb::handle policy, nb::handle device, bool compile) {
   GemmCall call = import_gemm(
       {a, b, out, c, bias, activation, alpha, out_dtype, out_scale, layout, granularity});
   if (!call.out) {
     call.args.out = make_view(nullptr, call.out_dtype, {call.m, call.n}, call.args.a.values.device);
   }
-  return report(call.args, policy, device, call.args.a.values.device, compile);
+  return report(call.args, policy, parse_optional_int(device, "device"), call.args.a.values.device,
+                compile);
 }
 
 // Null data stands for aligned memory.
@@ -91,7 +93,7 @@ ScaledView shape_operand(nb::handle dtype, nb::handle granularity, std::int64_t 
   operand.values = turned ? make_view(nullptr, type, {k, rows}, device)
                           : make_view(nullptr, type, {rows, k}, device);
   if (granularity.is_none()) return operand;
-  operand.granularity = parse_granularity(granularity, argument);
+  operand.granularity = parse_granularity(granularity, "granularity");
   const ScaleExtents extents = scale_extents(*operand.granularity, rows, k);
   if (operand.granularity->rows == 1) {  // the fast layout, as quantize makes it
     operand.sf = make_view(nullptr, DType::float32, {extents.rows, extents.k}, device);
@@ -99,13 +101,18 @@ ScaledView shape_operand(nb::handle dtype, nb::handle granularity, std::int64_t 
   } else {
     operand.sf = make_view(nullptr, DType::float32, {extents.rows, extents.k}, device);
   }
+  if (turned) operand.sf = transposed(*operand.sf);
   return operand;
 }
 
-nb::dict report_shape(std::int64_t m, std::int64_t n, std::int64_t k, nb::handle a_dtype,
-                      nb::handle b_dtype, nb::handle out_dtype, nb::handle a_granularity,
-                      nb::handle b_granularity, nb::handle layout, nb::handle activation, bool c,
-                      bool bias, nb::handle policy, std::optional<int> device, bool compile) {
+nb::dict report_shape(nb::handle m_given, nb::handle n_given, nb::handle k_given,
+                      nb::handle a_dtype, nb::handle b_dtype, nb::handle out_dtype,
+                      nb::handle a_granularity, nb::handle b_granularity, nb::handle layout,
+                      nb::handle activation, bool c, bool bias, nb::handle policy, nb::handle named,
+                      bool compile) {
+  const std::int64_t m = parse_integer(m_given, "M"), n = parse_integer(n_given, "N"),
+                     k = parse_integer(k_given, "K");
+  const std::optional<int> device = parse_optional_int(named, "device");
   if (m < 0 || n < 0 || k < 0) {
     throw ValueError(complaint(
         "shape", std::to_string(m) + " x " + std::to_string(n) + " x " + std::to_string(k),
@@ -113,13 +120,9 @@ nb::dict report_shape(std::int64_t m, std::int64_t n, std::int64_t k, nb::handle
   }
   const Device where{DeviceKind::cuda, std::max(device.value_or(0), 0)};
   GemmArgs args;
-  const Layout memory = parse_layout(layout);
-  const bool a_turned = memory == Layout::tn || memory == Layout::tt;
-  const bool b_turned = memory == Layout::nn || memory == Layout::tn;
-  args.layout = b_turned ? Layout::nn : Layout::nt;
-  args.a = shape_operand(a_dtype, a_granularity, m, k, a_turned, where, "a");
-  args.b = shape_operand(b_dtype, b_granularity, n, k, b_turned, where, "b");
-  if (a_turned) args.a.values = transposed(args.a.values);
+  args.layout = parse_layout(layout);
+  args.a = shape_operand(a_dtype, a_granularity, m, k, a_is_k_by_m(args.layout), where, "a_dtype");
+  args.b = shape_operand(b_dtype, b_granularity, n, k, b_is_k_by_n(args.layout), where, "b_dtype");
   args.activation = parse_activation(activation);
   args.out = make_view(nullptr, parse_dtype(out_dtype, "out_dtype"), {m, n}, where);
   if (c) args.c = args.out;
@@ -154,8 +157,9 @@ nb::dict compile_one(std::size_t index) {
 void bind_reports(nb::module_& module) {
   module.def(
       "report_gemm", &report_gemm, "a"_a.none(), "b"_a.none(), "out"_a.none(), "c"_a.none(),
-      "bias"_a.none(), "activation"_a.none(), "alpha"_a, "out_dtype"_a.none(), "out_scale"_a.none(),
-      "layout"_a.none(), "granularity"_a.none(), "policy"_a.none(), "device"_a.none(), "compile"_a,
+      "bias"_a.none(), "activation"_a.none(), "alpha"_a.none(), "out_dtype"_a.none(),
+      "out_scale"_a.none(), "layout"_a.none(), "granularity"_a.none(), "policy"_a.none(),
+      "device"_a.none(), "compile"_a,
       nb::sig("def report_gemm(a: object, b: object, out: object, c: object, bias: object, "
               "activation: object, alpha: float, out_dtype: object, out_scale: object, "
               "layout: object, granularity: object, policy: object, device: int | None, "
@@ -163,8 +167,8 @@ void bind_reports(nb::module_& module) {
       "How gemm would compute this on `device` (None: the arrays', else 0 if it is a Hopper\n"
       "GPU; -1: the figures of an H200). With `compile` the kernel is prepared too, and loaded\n"
       "on a named device.");
-  module.def("report_shape", &report_shape, "m"_a, "n"_a, "k"_a, "a_dtype"_a.none(),
-             "b_dtype"_a.none(), "out_dtype"_a.none(), "a_granularity"_a.none(),
+  module.def("report_shape", &report_shape, "m"_a.none(), "n"_a.none(), "k"_a.none(),
+             "a_dtype"_a.none(), "b_dtype"_a.none(), "out_dtype"_a.none(), "a_granularity"_a.none(),
              "b_granularity"_a.none(), "layout"_a.none(), "activation"_a.none(), "c"_a, "bias"_a,
              "policy"_a.none(), "device"_a.none(), "compile"_a,
              nb::sig("def report_shape(m: int, n: int, k: int, a_dtype: object, b_dtype: object, "
@@ -172,6 +176,10 @@ void bind_reports(nb::module_& module) {
                      "object, activation: object, c: bool, bias: bool, policy: object, device: "
                      "int | None, compile: bool) -> dict[str, typing.Any]"),
              "The same for aligned arrays of these shapes; a granularity of None means no sf.");
+  module.def(
+      "dtype_name", [](nb::handle dtype) { return std::string(name(parse_dtype(dtype, "dtype"))); },
+      "dtype"_a.none(), nb::sig("def dtype_name(dtype: object) -> str"),
+      "The name of a dtype of any framework, or of a name.");
   module.def("selectable_kernels", &selectable,
              nb::sig("def selectable_kernels() -> list[dict[str, typing.Any]]"),
              "Every config that the heuristics can select.");

@@ -1,6 +1,7 @@
 // What was found on this machine, and waiting for it.
 
 #include "bindings/bind.hpp"
+#include "bindings/scalars.hpp"
 #include "deepgemm/device_memory.hpp"
 #include "deepgemm/runtime.hpp"
 
@@ -41,7 +42,8 @@ nb::dict runtime() {
   return result;
 }
 
-void synchronize(int device) {
+void synchronize(nb::handle named) {
+  const int device = parse_int(named, "device");
   const nb::gil_scoped_release released;
   synchronize_device(device);
 }
@@ -54,7 +56,9 @@ void bind_runtime(nb::module_& module) {
   module.def(
       "device_count", [] { return device_count(); },
       "Usable CUDA devices; 0 without a driver. Creates no context.");
-  module.def("synchronize", &synchronize, "device"_a = 0, "Waits for all work of the device.");
+  module.def("synchronize", &synchronize, "device"_a.none() = 0,
+             nb::sig("def synchronize(device: int = 0) -> None"),
+             "Waits for all work of the device.");
 }
 
 }  // namespace deepgemm::bindings

@@ -13,6 +13,7 @@ using namespace nb::literals;
 
 void make_view_object(View* self, nb::object array, nb::handle dtype) {
   const DType logical = parse_dtype(dtype, "dtype");
+  const Array given = import_array(array, "array");  // refuses a View that was never initialised
   nb::object stored =
       nb::isinstance<View>(array) ? nb::cast<const View&>(array, false).array : std::move(array);
   const Array imported = import_array(stored, "array");

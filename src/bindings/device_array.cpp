@@ -124,10 +124,15 @@ DeviceArray DeviceArray::strided(const std::vector<std::int64_t>& shape,
     result.view_.shape[i] = shape[i];
     result.view_.strides[i] = strides[i];
   }
-  result.view_.data = begin_ + offset * size_in_bytes(view_.dtype);
+  std::int64_t bytes = 0;
+  bool outside = __builtin_mul_overflow(offset, size_in_bytes(view_.dtype), &bytes) || bytes < 0 ||
+                 bytes > static_cast<std::int64_t>(capacity_bytes_);
+  result.view_.data = begin_ + (outside ? 0 : bytes);
   const ByteRange range = byte_range(result.view_);
   const auto begin = reinterpret_cast<std::uintptr_t>(begin_);
-  if (result.view_.size() > 0 && (range.begin < begin || range.end > begin + capacity_bytes_)) {
+  outside |=
+      result.view_.size() > 0 && (range.begin < begin || range.end > begin + capacity_bytes_);
+  if (outside) {
     throw ValueError(complaint(
         "strided", describe(result.view_) + " at offset " + std::to_string(offset),
         "elements within the " + std::to_string(capacity_bytes_) + " bytes of the array"));

@@ -51,16 +51,21 @@ std::string type_name_of(nb::handle object) {
 }
 
 std::string take_python_error() {
+  if (PyErr_Occurred() == nullptr) return "unknown error";
+  const bool is_interruption =
+      PyErr_ExceptionMatches(PyExc_MemoryError) || !PyErr_ExceptionMatches(PyExc_Exception);
+  if (is_interruption) nb::raise_python_error();
   PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
   PyErr_Fetch(&type, &value, &trace);
   const nb::object owned_type = nb::steal(type), owned_value = nb::steal(value),
                    owned_trace = nb::steal(trace);
-  nb::object text = nb::steal(value != nullptr ? PyObject_Str(value) : nullptr);
-  if (!text.is_valid()) {
+  const nb::object text = nb::steal(value != nullptr ? PyObject_Str(value) : nullptr);
+  const char* words = text.is_valid() ? PyUnicode_AsUTF8(text.ptr()) : nullptr;
+  if (words == nullptr) {
     PyErr_Clear();
     return "unknown error";
   }
-  std::string message = nb::cast<std::string>(text);
+  const std::string message = words;
   return message.substr(0, message.find('\n'));
 }
 

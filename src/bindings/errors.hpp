@@ -15,7 +15,8 @@ namespace nb = nanobind;
 
 // "torch.Tensor", "list": the type of an object, as a message shows it.
 std::string type_name_of(nb::handle object);
-// Takes the Python error that is set and returns its first line, without a C++ backtrace.
+// Takes the Python error that is set and returns its first line, without a traceback. What is no
+// error of the object's own (KeyboardInterrupt, SystemExit, MemoryError) is thrown on.
 std::string take_python_error();
 
 // Adds Error, CompileError and DriverError to the module and translates the library's exceptions.

@@ -6,6 +6,7 @@
 
 #include "bindings/arguments.hpp"
 #include "bindings/errors.hpp"
+#include "bindings/scalars.hpp"
 
 namespace deepgemm::bindings {
 namespace {
@@ -35,7 +36,8 @@ T look_up(int device, std::optional<T> ThreadOptions::* field, T fallback) {
   return fallback;
 }
 
-nb::dict get_options(int device) {
+nb::dict get_options(nb::handle named) {
+  const int device = parse_int(named, "device");
   const auto found = thread_options().find(device);
   const ThreadOptions options = found == thread_options().end() ? ThreadOptions{} : found->second;
   nb::dict result;
@@ -45,12 +47,14 @@ nb::dict get_options(int device) {
   return result;
 }
 
-void set_options(int device, std::optional<int> num_sms, std::optional<bool> pdl,
-                 std::optional<bool> deterministic) {
-  if (num_sms && *num_sms < 0) {
-    throw ValueError(complaint("num_sms", std::to_string(*num_sms), "0 (all) or more"));
+void set_options(nb::handle device, nb::handle num_sms, nb::handle pdl, nb::handle deterministic) {
+  const ThreadOptions options{parse_optional_int(num_sms, "num_sms"),
+                              parse_optional_flag(pdl, "pdl"),
+                              parse_optional_flag(deterministic, "deterministic")};
+  if (options.num_sms && *options.num_sms < 0) {
+    throw ValueError(complaint("num_sms", std::to_string(*options.num_sms), "0 (all) or more"));
   }
-  thread_options()[device] = {num_sms, pdl, deterministic};
+  thread_options()[parse_int(device, "device")] = options;
 }
 
 }  // namespace
@@ -64,10 +68,10 @@ CallOptions call_options(Device device) {
 }
 
 void bind_options(nb::module_& module) {
-  module.def("get_options", &get_options, "device"_a,
+  module.def("get_options", &get_options, "device"_a.none(),
              nb::sig("def get_options(device: int) -> dict[str, typing.Any]"),
              "Options of this thread for `device` (-1: every device); None where unset.");
-  module.def("set_options", &set_options, "device"_a, "num_sms"_a.none(), "pdl"_a.none(),
+  module.def("set_options", &set_options, "device"_a.none(), "num_sms"_a.none(), "pdl"_a.none(),
              "deterministic"_a.none(),
              nb::sig("def set_options(device: int, num_sms: int | None, pdl: bool | None, "
                      "deterministic: bool | None) -> None"),

@@ -77,11 +77,19 @@ std::int64_t tuple_item(nb::handle tuple, Py_ssize_t i) {
 
 // `stream` as the protocol wants it: none for the CPU; on CUDA the legacy default stream, on which
 // we launch when nothing is known about the producer's own.
-nb::dict capsule_arguments(nb::handle object, Framework framework) {
+nb::dict capsule_arguments(nb::handle object, Framework framework, const char* operand) {
   nb::dict arguments;
   if (framework == Framework::jax) return arguments;  // synchronised before; takes no -1 everywhere
   const nb::object device = object.attr("__dlpack_device__")();
-  const int kind = nb::cast<int>(nb::int_(device[0]));
+  const bool is_pair = PyTuple_Check(device.ptr()) && PyTuple_GET_SIZE(device.ptr()) == 2 &&
+                       PyLong_Check(PyTuple_GET_ITEM(device.ptr(), 0));
+  int overflow = 0;
+  const long kind =
+      is_pair ? PyLong_AsLongAndOverflow(PyTuple_GET_ITEM(device.ptr(), 0), &overflow) : 0;
+  if (!is_pair || overflow != 0) {
+    throw TypeError(complaint(operand, "a __dlpack_device__ that returns no device",
+                              "a pair of integers (device type, index)"));
+  }
   if (kind == dlpack::device_cuda || kind == dlpack::cuda_managed) {
     arguments["stream"] = nb::int_(framework == Framework::torch ? -1 : 1);
   }
@@ -93,8 +101,8 @@ bool is_refusal(const nb::python_error& error) {
 }
 
 // Versioned if the producer knows how, else the old form.
-nb::object request_capsule(nb::handle object, Framework framework) {
-  nb::dict arguments = capsule_arguments(object, framework);
+nb::object request_capsule(nb::handle object, Framework framework, const char* operand) {
+  nb::dict arguments = capsule_arguments(object, framework, operand);
   const nb::object method = object.attr("__dlpack__");
   try {
     nb::dict versioned = nb::borrow<nb::dict>(nb::steal(PyDict_Copy(arguments.ptr())));
@@ -169,15 +177,14 @@ Array import_cupy(nb::handle object, const ArrayType&, const char* operand) {
 
 Array import_capsule(nb::handle object, const ArrayType& type, const char* operand) {
   Array array;
-  std::string problem;
   try {
     if (type.framework == Framework::jax) object.attr("block_until_ready")();
-    array.owner = request_capsule(object, type.framework);
+    array.owner = request_capsule(object, type.framework, operand);
   } catch (nb::python_error& error) {
-    problem = error.what();
-    problem = problem.substr(0, problem.find("\n\nAt:"));
+    const std::string kind = nb::cast<std::string>(nb::str(error.type().attr("__name__")));
+    error.restore();
+    refuse_capsule(object, operand, kind + ": " + take_python_error());
   }
-  if (!problem.empty()) refuse_capsule(object, operand, problem);
   // The capsule keeps its name: we borrow, and its destructor calls the producer's deleter.
   PyObject* capsule = array.owner.ptr();
   if (PyCapsule_IsValid(capsule, dlpack::versioned_capsule_name)) {
@@ -196,7 +203,24 @@ Array import_capsule(nb::handle object, const ArrayType& type, const char* opera
     refuse_capsule(object, operand, "__dlpack__ returned no fresh DLPack capsule");
   }
   if (type.framework == Framework::jax) array.view.read_only = true;
+  if (type.is_torch) refuse_negative(object, array.view.dtype, operand);
   return array;
+}
+
+void refuse_negative(nb::handle object, DType dtype, const char* operand) {
+  // Only parts of complex tensors can have the bit, and torch refuses to read such a tensor as
+  // another dtype: float8 and bfloat16 need no look, which costs some 50 ns.
+  if (dtype != DType::float32 && dtype != DType::float16 && dtype != DType::float64) return;
+  static PyObject* const is_negative =
+      nb::object(loaded_module("torch").attr("Tensor").attr("is_neg")).release().ptr();
+  const nb::object answer = nb::steal(PyObject_CallOneArg(is_negative, object.ptr()));
+  if (!answer.is_valid()) {
+    throw TypeError(complaint(operand, type_name_of(object) + ": " + take_python_error(),
+                              "a dense tensor with memory"));
+  }
+  if (answer.ptr() == Py_False) return;
+  throw TypeError(complaint(operand, "a tensor with the negative bit", "x.resolve_neg()",
+                            "its memory holds the values with the other sign"));
 }
 
 }  // namespace deepgemm::bindings

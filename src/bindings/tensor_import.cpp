@@ -3,6 +3,7 @@
 #include <memory>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "bindings/device_array.hpp"
 #include "bindings/errors.hpp"
@@ -40,31 +41,47 @@ const dlpack::ExchangeApi* exchange_api(PyTypeObject* type) {
 }
 
 ArrayType classify(PyTypeObject* type) {
+  const Framework framework = framework_by_name(type);
+  const bool is_torch = framework == Framework::torch;
   if (const dlpack::ExchangeApi* api = exchange_api(type)) {
-    return {type, Framework::exchange, api};
+    return {Framework::exchange, api, is_torch};
   }
-  return {type, framework_by_name(type), nullptr};
+  return {framework, nullptr, is_torch};
 }
 
-bool is_array(const ArrayType& type) {
-  if (type.framework == Framework::exchange || type.framework == Framework::view ||
-      type.framework == Framework::device_array) {
+// Subclasses of NumPy's array that mean more, or something else, than their memory says.
+void refuse_special(PyTypeObject* type, Framework framework, const char* operand) {
+  const nb::tuple bases = nb::borrow<nb::tuple>(type->tp_mro);
+  for (nb::handle base : bases) {
+    const std::string_view name = reinterpret_cast<PyTypeObject*>(base.ptr())->tp_name;
+    const std::string_view word = name.substr(name.rfind('.') + 1);
+    if (framework == Framework::numpy && word == "MaskedArray") {
+      throw TypeError(complaint(operand, "a numpy.ma.MaskedArray", "a plain array: x.filled(0)",
+                                "its mask would be ignored"));
+    }
+    if (framework == Framework::numpy && word == "matrix") {
+      throw TypeError(complaint(operand, "a numpy.matrix", "a plain array: numpy.asarray(x)"));
+    }
+    if (framework == Framework::jax && word.ends_with("Tracer")) {
+      throw TypeError(complaint(operand, "a jax tracer, which has no memory yet",
+                                "a concrete array: call it outside jax.jit, grad and vmap"));
+    }
+  }
+}
+
+bool is_array(PyTypeObject* type, Framework framework) {
+  if (framework == Framework::exchange || framework == Framework::view ||
+      framework == Framework::device_array) {
     return true;
   }
-  const nb::handle handle(reinterpret_cast<PyObject*>(type.type));
-  if (type.framework == Framework::numpy) return nb::hasattr(handle, "__array_struct__");
+  const nb::handle handle(reinterpret_cast<PyObject*>(type));
+  if (framework == Framework::numpy) return nb::hasattr(handle, "__array_struct__");
   return nb::hasattr(handle, "__dlpack__");
 }
 
 [[noreturn]] void refuse(nb::handle object, const char* operand) {
   if (object.is_none()) throw TypeError(complaint(operand, "None", "an array"));
-  const std::string name = type_name_of(object);
-  if (name.find("Tracer") != std::string::npos) {
-    throw TypeError(
-        complaint(operand, "a jax tracer (" + name + ")",
-                  "a concrete array: call it outside jax.jit, which traces nothing here"));
-  }
-  throw TypeError(complaint(operand, "an object of type " + name,
+  throw TypeError(complaint(operand, "an object of type " + type_name_of(object),
                             "an array with __dlpack__ (torch, cupy, jax, numpy, ...)"));
 }
 
@@ -73,22 +90,38 @@ ArrayType first_look(nb::handle object, const char* operand) {
   PyTypeObject* type = Py_TYPE(object.ptr());
   ArrayType entry;
   if (nb::isinstance<View>(object)) {
-    entry = {type, Framework::view, nullptr};
+    entry.framework = Framework::view;
   } else if (nb::isinstance<DeviceArray>(object)) {
-    entry = {type, Framework::device_array, nullptr};
+    entry.framework = Framework::device_array;
   } else {
     entry = classify(type);
+    refuse_special(type, entry.framework, operand);
   }
-  if (!is_array(entry)) refuse(object, operand);
+  if (!is_array(type, entry.framework)) refuse(object, operand);
   return entry;
+}
+
+const ArrayType& interned(const ArrayType& type) {
+  static auto* const known = new std::vector<std::unique_ptr<const ArrayType>>();
+  for (const auto& entry : *known) {
+    if (*entry == type) return *entry;
+  }
+  return *known->emplace_back(std::make_unique<const ArrayType>(type));
 }
 
 void set_row_major(TensorView& view) {
   std::int64_t stride = 1;
   for (int i = view.rank - 1; i >= 0; --i) {
     view.strides[i] = stride;
-    stride *= view.shape[i];
+    (void)__builtin_mul_overflow(stride, view.shape[i], &stride);  // refused by the operation
   }
+}
+
+// Views and DeviceArrays made by __new__ alone hold nothing.
+void require_initialised(nb::handle object, const char* operand) {
+  if (nb::inst_ready(object)) return;
+  throw TypeError(complaint(operand, type_name_of(object) + " that was never initialised",
+                            "one made by calling the type"));
 }
 
 // A tensor whose storage does not exist (torch's FakeTensor, a meta tensor) has a null pointer.
@@ -108,6 +141,7 @@ Array import_exchange(nb::handle object, const ArrayType& type, const char* oper
                                 "a dense tensor with memory"));
     }
     array.view = view_of(tensor, operand);  // copies the borrowed shape and strides
+    if (type.is_torch) refuse_negative(object, array.view.dtype, operand);
     return array;
   }
   dlpack::ManagedTensorVersioned* managed = nullptr;
@@ -121,10 +155,12 @@ Array import_exchange(nb::handle object, const ArrayType& type, const char* oper
   });
   array.view = view_of(managed->tensor, operand);
   array.view.read_only = (managed->flags & dlpack::flag_read_only) != 0;
+  if (type.is_torch) refuse_negative(object, array.view.dtype, operand);
   return array;
 }
 
 Array import_view(nb::handle object, const char* operand) {
+  require_initialised(object, operand);
   const View& view = nb::cast<const View&>(object, false);
   Array array = import_array(view.array, operand);
   if (size_in_bytes(array.view.dtype) != size_in_bytes(view.dtype)) {
@@ -140,24 +176,33 @@ Array import_view(nb::handle object, const char* operand) {
 }  // namespace
 
 const ArrayType& array_type(nb::handle object, const char* operand) {
-  // Why: one entry per exact type, kept for ever with its type alive; the last one is tried first
-  // because the operands of a call are mostly of one type. The GIL guards both.
-  static auto* const types = new std::unordered_map<PyTypeObject*, std::unique_ptr<ArrayType>>();
+  // Why: one entry per exact type, with its type kept alive; the last one is tried first because
+  // the operands of a call are mostly of one type. The GIL guards both. A program that makes types
+  // without end starts over at the limit, so that they can be freed.
+  using Types = std::unordered_map<PyTypeObject*, const ArrayType*>;
+  constexpr std::size_t most_types = 256;
+  static auto* const types = new Types();
+  static PyTypeObject* last_type = nullptr;
   static const ArrayType* last = nullptr;
   PyTypeObject* type = Py_TYPE(object.ptr());
-  if (last != nullptr && last->type == type) return *last;
-  auto found = types->find(type);
-  if (found == types->end()) {
-    auto entry = std::make_unique<ArrayType>(first_look(object, operand));
-    Py_INCREF(reinterpret_cast<PyObject*>(type));
-    found = types->emplace(type, std::move(entry)).first;
+  if (last_type == type) return *last;
+  const auto found = types->find(type);
+  if (found != types->end()) {
+    last_type = type;
+    return *(last = found->second);
   }
-  last = found->second.get();
-  return *last;
+  const ArrayType& entry = interned(first_look(object, operand));  // may run Python, and so this
+  Types old;
+  if (types->size() >= most_types) old.swap(*types);
+  if (types->emplace(type, &entry).second) Py_INCREF(reinterpret_cast<PyObject*>(type));
+  last_type = type;
+  last = &entry;
+  for (const auto& [key, value] : old) Py_DECREF(reinterpret_cast<PyObject*>(key));
+  return entry;
 }
 
 TensorView view_of(const dlpack::Tensor& tensor, const char* operand) {
-  if (tensor.rank > max_rank) {
+  if (tensor.rank > max_rank || tensor.rank < 0) {
     throw ValueError(complaint(operand, "rank " + std::to_string(tensor.rank),
                                "rank " + std::to_string(max_rank) + " at most"));
   }
@@ -189,30 +234,31 @@ TensorView view_of(const dlpack::Tensor& tensor, const char* operand) {
 }
 
 Array import_array(nb::handle object, const char* operand) {
-  const ArrayType* type = &array_type(object, operand);
+  const ArrayType& type = array_type(object, operand);
   Array array;
-  switch (type->framework) {
+  switch (type.framework) {
     case Framework::exchange:
-      array = import_exchange(object, *type, operand);
+      array = import_exchange(object, type, operand);
       break;
     case Framework::numpy:
-      array = import_numpy(object, *type, operand);
+      array = import_numpy(object, type, operand);
       break;
     case Framework::cupy:
-      array = import_cupy(object, *type, operand);
+      array = import_cupy(object, type, operand);
       break;
     case Framework::view:
       return import_view(object, operand);
     case Framework::device_array:
+      require_initialised(object, operand);
       array.view = nb::cast<const DeviceArray&>(object, false).view();
       break;
     case Framework::jax:
     case Framework::torch:
     case Framework::other:
-      array = import_capsule(object, *type, operand);
+      array = import_capsule(object, type, operand);
       break;
   }
-  array.type = type;
+  array.type = &type;
   array.source = nb::borrow(object);
   return array;
 }

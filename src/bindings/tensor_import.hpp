@@ -27,11 +27,13 @@ enum class Framework : std::uint8_t {
   other,         // any other object with __dlpack__
 };
 
-// What is known about one exact Python type. Entries live for ever.
+// What is known about an exact Python type. Types that offer the same share one; none is ever
+// freed.
 struct ArrayType {
-  PyTypeObject* type = nullptr;
   Framework framework = Framework::other;
   const dlpack::ExchangeApi* api = nullptr;
+  bool is_torch = false;  // also with the exchange API
+  friend bool operator==(const ArrayType&, const ArrayType&) = default;
 };
 
 // Holds its object: a list of the caller's may lose it while the GIL is released.
@@ -52,8 +54,6 @@ struct View {
 Array import_array(nb::handle object, const char* operand);
 // The same for an array that will be written: refuses what cannot be (jax, requires_grad).
 Array import_output(nb::handle object, const char* operand);
-// True for int, float and NumPy scalars.
-bool is_number(nb::handle object);
 
 DType dtype_of(const dlpack::DataType& dtype, const char* operand);
 dlpack::DataType dlpack_type(DType dtype) noexcept;
@@ -69,6 +69,8 @@ nb::object loaded_module(const char* name);
 // Classification, shared by the files of this folder.
 const ArrayType& array_type(nb::handle object, const char* operand);
 TensorView view_of(const dlpack::Tensor& tensor, const char* operand);
+// PyTorch's lazy negation (x.conj().imag) is a bit of the tensor that no export carries.
+void refuse_negative(nb::handle object, DType dtype, const char* operand);
 Array import_numpy(nb::handle object, const ArrayType& type, const char* operand);
 Array import_cupy(nb::handle object, const ArrayType& type, const char* operand);
 Array import_capsule(nb::handle object, const ArrayType& type, const char* operand);

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <system_error>
 
 #include "core/text.hpp"
@@ -30,6 +31,10 @@ class Descriptor {
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
   int get() const { return fd_; }
+  void reset(int fd) {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = fd;
+  }
   // Some file systems report a full disk only here. Returns errno, or 0.
   int close() {
     int result = ::close(fd_);
@@ -60,8 +65,12 @@ bool is_directory(const std::string& path) {
 }  // namespace
 
 std::optional<std::string> read(const std::string& path) {
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // O_NONBLOCK: opening a pipe would wait for a writer.
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (file.get() < 0) return std::nullopt;
+  struct stat info{};
+  if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
+  if (info.st_size > static_cast<off_t>(largest_file)) return std::nullopt;
   std::string bytes;
   char buffer[1 << 16];
   while (true) {
@@ -70,6 +79,7 @@ std::optional<std::string> read(const std::string& path) {
     if (count < 0) return std::nullopt;
     if (count == 0) return bytes;
     bytes.append(buffer, static_cast<std::size_t>(count));
+    if (bytes.size() > largest_file) return std::nullopt;  // it grew meanwhile
   }
 }
 
@@ -86,6 +96,34 @@ std::string write_atomically(const std::string& path, std::string_view bytes) {
   if (error == 0) return {};
   ::unlink(temporary.c_str());
   return why("write", path, error);
+}
+
+std::string working_directory() {
+  std::unique_ptr<char, decltype(&std::free)> path(::getcwd(nullptr, 0), &std::free);
+  return path ? std::string(path.get()) : std::string();
+}
+
+std::string why_not_writable(const std::string& directory) {
+  std::string place = directory;
+  while (!is_directory(place)) {
+    const std::size_t slash = place.rfind('/');
+    if (slash == std::string::npos) return why("find", directory, ENOENT);
+    if (struct stat info{}; ::lstat(place.c_str(), &info) == 0) return place + " is no directory";
+    place.resize(std::max<std::size_t>(slash, 1));
+  }
+  // O_TMPFILE has no name, so that even a crash leaves nothing. Not every file system has it.
+  std::string name;
+  Descriptor file(::open(place.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
+  if (file.get() < 0) {
+    name = place + "/probe.deepgemm.XXXXXX";
+    file.reset(::mkostemp(name.data(), O_CLOEXEC));
+    if (file.get() < 0) return why("create a file in", place, errno);
+    ::unlink(name.c_str());
+  }
+  const std::string bytes(std::size_t{1} << 16, '\0');
+  int error = write_all(file.get(), bytes);
+  if (const int close_error = file.close(); error == 0) error = close_error;
+  return error == 0 ? std::string() : why("write a file in", place, error);
 }
 
 std::string make_directories(const std::string& path) {

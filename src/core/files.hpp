@@ -1,6 +1,7 @@
 // File access without iostreams: every failure is a returned reason, never an exception.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -8,15 +9,24 @@
 
 namespace deepgemm::files {
 
-// The whole file, or unset if it cannot be read.
+// What read() takes at most: 64 MiB, some hundred times the largest kernel.
+inline constexpr std::size_t largest_file = std::size_t{64} << 20;
+// The whole file, or unset if it cannot be read, is no regular file (a pipe would block, a device
+// has no end) or is larger than `largest_file`. Links are followed: what they lead to counts.
 std::optional<std::string> read(const std::string& path);
 // Writes a temporary file in the same directory, fsyncs and renames it over `path`.
 // Returns an empty string, or why it failed (the temporary file is removed).
 std::string write_atomically(const std::string& path, std::string_view bytes);
+// Empty if a file can be created in `directory` and 64 KiB be written to it, which is tried with
+// one that leaves nothing behind; else why not. For a directory that is not there yet, in the
+// nearest one above it.
+std::string why_not_writable(const std::string& directory);
 // mkdir -p with mode 0700 for what it creates. Empty, or why not.
 std::string make_directories(const std::string& path);
 // Empty if the directory exists, is ours (or root's is ours) and no one else may write to it.
 std::string why_not_private(const std::string& path);
+// Empty if it was removed.
+std::string working_directory();
 // Names (without the directory) of the files that end in `suffix`, sorted. Empty if it cannot be
 // read.
 std::vector<std::string> list(const std::string& directory, std::string_view suffix);

@@ -11,28 +11,37 @@ using device::GemmConfig;
 
 struct Shape {
   std::uint16_t tile_m, tile_n;
-  std::uint8_t consumers, consumers_n, stages, cluster_m, cluster_n, ordered;
+  std::uint8_t consumers, consumers_n, stages, cluster_m, cluster_n, cluster_k, ordered;
 };
 
 // Stages: as many as fit beside D. Measured on an H200 (docs/performance.md).
+// clang-format off
 constexpr Shape fast_shapes[] = {
-    {256, 128, 2, 1, 3, 1, 2, 1},  // K >= 4096: fewest bytes per FLOP, warpgroups out of phase
-    {256, 128, 2, 1, 3, 1, 2, 0},  // K around 2048
-    {128, 192, 2, 1, 4, 2, 1, 0},  // short K, large N
-    {192, 128, 3, 1, 4, 1, 2, 0},  // few waves
-    {192, 96, 3, 1, 5, 1, 2, 0},   // about one wave
-    {128, 128, 2, 1, 5, 1, 1, 0},  // few tiles
-    {128, 64, 2, 1, 6, 1, 1, 0},  {128, 128, 2, 1, 4, 2, 1, 0},  // factors per column
-    {64, 128, 1, 1, 8, 1, 1, 0},                                 // M <= 128
-    {64, 64, 1, 1, 12, 1, 1, 0},  {64, 64, 1, 1, 12, 2, 1, 0},
-    {64, 32, 1, 1, 16, 1, 1, 0},  {64, 32, 1, 1, 16, 2, 1, 0},
+    {256, 128, 2, 1, 3, 1, 2, 1, 1},  // K >= 4096: fewest bytes per FLOP, warpgroups out of phase
+    {256, 128, 2, 1, 3, 1, 2, 1, 0},  // K around 2048
+    {128, 192, 2, 1, 4, 2, 1, 1, 0},  // short K, large N
+    {192, 128, 3, 1, 4, 1, 2, 1, 0},  // few waves
+    {192, 96, 3, 1, 5, 1, 2, 1, 0},   // about one wave
+    {128, 128, 2, 1, 5, 1, 1, 1, 0},  // few tiles
+    {128, 128, 2, 1, 4, 2, 1, 1, 0},  // factors per column
+    {128, 64, 2, 1, 6, 1, 1, 1, 0},
+    {64, 128, 1, 1, 8, 1, 1, 1, 0},   // M <= 128
+    {64, 64, 1, 1, 12, 1, 1, 1, 0},
+    {64, 64, 1, 1, 12, 2, 1, 1, 0},
+    {64, 32, 1, 1, 16, 1, 1, 1, 0},
+    {64, 32, 1, 1, 16, 2, 1, 1, 0},
+    {64, 64, 1, 1, 11, 1, 1, 2, 0},   // fewer tiles than SMs: K split over a cluster
+    {64, 64, 1, 1, 9, 1, 1, 4, 0},
+    {64, 128, 1, 1, 7, 1, 1, 2, 0},
+    {128, 128, 2, 1, 3, 1, 1, 2, 0},
 };
 // For everything beside E4M3 with M-contiguous sfa and a plain epilogue.
 constexpr Shape general_shapes[] = {
-    {256, 128, 2, 1, 3, 1, 2, 1},
-    {128, 128, 2, 1, 4, 1, 1, 0},
-    {64, 64, 1, 1, 8, 1, 1, 0},
+    {256, 128, 2, 1, 3, 1, 2, 1, 1},
+    {128, 128, 2, 1, 4, 1, 1, 1, 0},
+    {64, 64, 1, 1, 8, 1, 1, 1, 0},
 };
+// clang-format on
 
 GemmConfig make_config(const Shape& s, const GemmRequest& request) {
   GemmConfig config;
@@ -43,6 +52,7 @@ GemmConfig make_config(const Shape& s, const GemmRequest& request) {
   config.stages = s.stages;
   config.cluster_m = s.cluster_m;
   config.cluster_n = s.cluster_n;
+  config.cluster_k = s.cluster_k;
   config.ordered = s.ordered;
   config.a_type = request.a_type;
   config.b_type = request.b_type;
@@ -126,10 +136,11 @@ std::string describe(const GemmConfig& c) {
            static_cast<int>(c.stages), " stages, ", static_cast<int>(c.consumers),
            c.consumers == 1 ? " consumer warpgroup" : " consumer warpgroups");
   if (c.consumers_n > 1) text += join(" (", static_cast<int>(c.consumers_n), " along N)");
-  if (c.cluster() > 1) {
+  if (c.multicast() > 1) {
     text += join(", cluster ", static_cast<int>(c.cluster_m), "x", static_cast<int>(c.cluster_n),
                  c.cluster_n > 1 ? " sharing A" : " sharing B");
   }
+  if (c.cluster_k > 1) text += join(", K split over ", static_cast<int>(c.cluster_k), " CTAs");
   if (c.ordered) text += ", ordered";
   if (c.column_scales) text += ", factors per column";
   if (!c.scales_by_tma) text += ", strided factors";

@@ -54,9 +54,13 @@ double predict(const GemmConfig& c, const GemmRequest& r, std::int64_t waves) {
   const double inputs = 1e-6 * static_cast<double>(r.k) * static_cast<double>(r.m + r.n);
   const double element_bytes = device::bytes_of(r.out_type) * (reads_c(c) ? 2 : 1);
   const double outputs = 1e-6 * static_cast<double>(r.m) * static_cast<double>(r.n) * element_bytes;
+  // Of a split the first CTA's share counts, and what bringing the sums together takes (an
+  // estimate).
+  const double share = std::ceil(k_blocks / c.cluster_k);
+  const double reduction = c.cluster_k > 1 ? 0.7 + 0.15 * c.cluster_k : 0;
   // What a wave costs beside its K blocks is mostly its part of D.
   const double wave = f.terms[1] * element_bytes / output_bytes_of_kind[f.kind];
-  return f.terms[0] + static_cast<double>(waves) * (wave + k_blocks * f.terms[2]) +
+  return f.terms[0] + static_cast<double>(waves) * (wave + share * f.terms[2]) + reduction +
          inputs * f.terms[3] + outputs * f.terms[4];
 }
 
@@ -100,27 +104,43 @@ GemmConfig overridden(GemmConfig config, const Policy& policy) {
   override_with("stages", policy.stages, config.stages);
   override_with("cluster_m", policy.cluster_m, config.cluster_m);
   override_with("cluster_n", policy.cluster_n, config.cluster_n);
+  override_with("cluster_k", policy.cluster_k, config.cluster_k);
   if (policy.ordered) config.ordered = *policy.ordered;
   return config;
 }
 
-const char* broken_rule(const GemmConfig& config, int num_sms) {
+// A CTA of a split tile has no other tile, and every CTA of the cluster needs a part of K.
+bool can_split(const GemmConfig& config, const GemmRequest& r) {
+  // Clusters of 4 fit on 120 of an H200's 132 SMs.
+  const int sms = config.cluster_k > 2 ? r.num_sms * 10 / 11 : r.num_sms;
+  const std::int64_t tiles =
+      ceil_div(r.m, std::int64_t{config.tile_m}) * ceil_div(r.n, std::int64_t{config.tile_n});
+  return tiles * config.cluster_k <= sms &&
+         ceil_div(r.k, std::int64_t{device::block_k}) >= config.cluster_k;
+}
+
+const char* broken_rule(const GemmConfig& config, const GemmRequest& r) {
   if (const char* rule = device::broken_rule(config)) return rule;
-  return config.cluster() > num_sms ? "a cluster holds more CTAs than num_sms" : nullptr;
+  if (config.cluster() > r.num_sms) return "a cluster holds more CTAs than num_sms";
+  if (config.cluster_k > 1 && !can_split(config, r))
+    return "K can be split where all tiles run at once and each CTA has 128 of K or more";
+  return nullptr;
 }
 
 // The cheapest candidate that already has the policy's fields, else the cheapest with them put in.
-GemmConfig with_policy(const std::vector<GemmChoice>& choices, const Policy& policy, int num_sms) {
+GemmConfig with_policy(const std::vector<GemmChoice>& choices, const Policy& policy,
+                       const GemmRequest& r) {
   for (const GemmChoice& choice : choices) {
     const GemmConfig config = overridden(choice.config, policy);
     if (std::memcmp(&config, &choice.config, sizeof(config)) == 0) return config;
   }
-  const GemmConfig wanted = overridden(choices.front().config, policy);
+  GemmConfig wanted = overridden(choices.front().config, policy);
+  if (!policy.cluster_k) wanted.cluster_k = 1;
   // Larger tiles may need some of the candidate's stages. broken_rule() also keeps shared_map()
   // from sizes that it cannot divide.
   GemmConfig config = wanted;
-  while (!policy.stages && config.stages > 2 && broken_rule(config, num_sms)) --config.stages;
-  if (const char* rule = broken_rule(config, num_sms)) {
+  while (!policy.stages && config.stages > 2 && broken_rule(config, r)) --config.stages;
+  if (const char* rule = broken_rule(config, r)) {
     throw ValueError(complaint("policy", describe(wanted), "a legal config", rule));
   }
   return config;
@@ -131,7 +151,7 @@ GemmConfig with_policy(const std::vector<GemmChoice>& choices, const Policy& pol
 std::vector<GemmChoice> candidates(const GemmRequest& request) {
   std::vector<GemmChoice> choices;
   for (const GemmConfig& config : configs_for(request)) {
-    if (config.cluster() > request.num_sms) continue;
+    if (broken_rule(config, request) != nullptr) continue;
     choices.push_back(cost(config, request));
     set_raster(choices.back(), request, nullptr);
   }
@@ -144,7 +164,7 @@ std::vector<GemmChoice> candidates(const GemmRequest& request) {
 GemmChoice choose(const GemmRequest& request, const Policy* policy) {
   const std::vector<GemmChoice> choices = candidates(request);
   if (policy == nullptr) return choices.front();
-  GemmChoice choice = cost(with_policy(choices, *policy, request.num_sms), request);
+  GemmChoice choice = cost(with_policy(choices, *policy, request), request);
   set_raster(choice, request, policy);
   return choice;
 }

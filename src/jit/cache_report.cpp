@@ -1,7 +1,5 @@
 // What `deepgemm cache` shows and clears.
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "core/files.hpp"
 #include "core/text.hpp"
@@ -11,10 +9,6 @@
 
 namespace deepgemm::jit {
 namespace {
-
-bool is_writable(const std::string& directory) {
-  return faccessat(AT_FDCWD, directory.c_str(), W_OK, AT_EACCESS) == 0;
-}
 
 // The directory with entries that may be trusted; empty, with `problem`, if there is none.
 std::string usable_directory(std::string& problem) {
@@ -31,7 +25,7 @@ CacheEntry inspect(const std::string& directory, const std::string& file) {
   entry.file = file;
   const auto bytes = files::read(join(directory, "/", file));
   if (!bytes) {
-    entry.problem = "it cannot be read";
+    entry.problem = "it is no file of at most 64 MiB that can be read";
     return entry;
   }
   entry.bytes = bytes->size();
@@ -51,8 +45,12 @@ CacheEntry glance(const std::string& directory, const std::string& file) {
   CacheEntry entry;
   entry.file = file;
   entry.kernel = kernel_of(file);
-  entry.valid = stat(join(directory, "/", file).c_str(), &status) == 0;
-  if (entry.valid) entry.bytes = static_cast<std::size_t>(status.st_size);
+  entry.valid = stat(join(directory, "/", file).c_str(), &status) == 0 && S_ISREG(status.st_mode);
+  if (entry.valid) {
+    entry.bytes = static_cast<std::size_t>(status.st_size);
+  } else {
+    entry.problem = "it is no file";
+  }
   return entry;
 }
 
@@ -74,9 +72,8 @@ CacheInfo cache_info() {
       ++info.entries;
       info.bytes += entry.bytes;
     }
-    if (directory_exists(info.directory) && !is_writable(info.directory)) {
-      info.problem = join(info.directory, " is read-only: new kernels are kept in memory only");
-    }
+    const std::string problem = files::why_not_writable(info.directory);
+    if (!problem.empty()) info.problem = join(problem, ": new kernels are kept in memory only");
   }
   info.loaded = counters().loaded;
   info.compiled = counters().compiled;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <mutex>
 #include <set>
 
@@ -63,6 +64,26 @@ void warn_memory_only(const std::string& directory, const std::string& problem) 
                   problem, ". DEEPGEMM_CACHE_DIR chooses another directory"));
 }
 
+// Settings that no shell has seen: "~" is HOME, and a relative path means the working directory of
+// its first use, so that a later chdir() does not move the cache.
+CacheLocation chosen_location(const std::string& setting) {
+  if (setting.front() == '/') return {setting, {}};
+  if (setting == "~" || setting.starts_with("~/")) {
+    const auto home = env::foreign("HOME");
+    if (home && home->front() == '/') return {*home + setting.substr(1), {}};
+    return {{}, join("DEEPGEMM_CACHE_DIR is ", setting, " and HOME is not set")};
+  }
+  static std::mutex mutex;
+  static auto& absolute = *new std::map<std::string, std::string>;
+  std::lock_guard lock(mutex);
+  const auto found = absolute.find(setting);
+  if (found != absolute.end()) return {found->second, {}};
+  const std::string here = files::working_directory();
+  if (here.empty())
+    return {{}, "DEEPGEMM_CACHE_DIR is relative and the directory it is in is gone"};
+  return {absolute[setting] = join(here, "/", setting), {}};
+}
+
 // The directory if entries in it may be trusted, else empty, with one warning.
 std::string trusted_directory(bool create) {
   const CacheLocation location = cache_location();
@@ -112,7 +133,7 @@ DecodedEntry decode_entry(std::string_view bytes) {
 }
 
 CacheLocation cache_location() {
-  if (auto chosen = env::text("DEEPGEMM_CACHE_DIR")) return {*chosen, {}};
+  if (const auto chosen = env::text("DEEPGEMM_CACHE_DIR")) return chosen_location(*chosen);
   // The XDG specification: a relative path is to be ignored.
   const auto xdg = env::foreign("XDG_CACHE_HOME");
   if (xdg && xdg->front() == '/') return {*xdg + "/deepgemm", {}};

@@ -124,12 +124,18 @@ const NvrtcApi* find(const Search& search) {
     const bool named = problem.starts_with(candidate.path);  // dlerror() begins with the path
     trail += join("\n  ", named ? "" : candidate.path + ": ", problem);
   }
-  const char* advice = search.explicit_path.empty()
-                           ? "Install it with: pip install \"nvidia-cuda-nvrtc>=13,<14\" (or the "
-                             "extra deepgemm[cuda13]), or set DEEPGEMM_NVRTC_PATH"
-                           : "DEEPGEMM_NVRTC_PATH is set, so nothing else was tried";
+  if (!search.explicit_path.empty()) {
+    throw CompileError(join("DEEPGEMM_NVRTC_PATH is set, to ", search.explicit_path,
+                            ", which is no usable NVRTC, and nothing else was tried: name a "
+                            "libnvrtc.so or its directory, or unset it. Tried:",
+                            trail),
+                       {});
+  }
   throw CompileError(
-      join("no usable NVRTC, which compiles the kernels. ", advice, ". Tried:", trail), {});
+      join("no usable NVRTC, which compiles the kernels. Install it with: pip install "
+           "\"nvidia-cuda-nvrtc>=13,<14\", or set DEEPGEMM_NVRTC_PATH. Tried:",
+           trail),
+      {});
 }
 
 const NvrtcApi& find_once() {

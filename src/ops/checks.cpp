@@ -37,6 +37,37 @@ std::int64_t bytes_or_overflow(const TensorView& view) {
   return bytes;
 }
 
+// A view as intervals of `width` bytes that repeat every `pitch` bytes (0: there is only one).
+struct Intervals {
+  std::uintptr_t width = 0, pitch = 0;
+};
+
+Intervals intervals_of(const TensorView& view, ByteRange range) {
+  int outer = -1, dimensions = 0;
+  for (int i = 0; i < view.rank; ++i) {
+    if (view.shape[i] <= 1) continue;
+    ++dimensions;
+    if (outer < 0 || std::abs(view.strides[i]) > std::abs(view.strides[outer])) outer = i;
+  }
+  const std::uintptr_t span = range.end - range.begin;
+  if (dimensions < 2) return {span, 0};
+  const auto pitch =
+      static_cast<std::uintptr_t>(std::abs(view.strides[outer]) * size_in_bytes(view.dtype));
+  return {span - pitch * static_cast<std::uintptr_t>(view.shape[outer] - 1), pitch};
+}
+
+// Whether the two lie in different columns of one buffer: [q | k | v] of a fused projection.
+bool in_different_columns(const TensorView& a, ByteRange x, const TensorView& b, ByteRange y) {
+  if (x.end == UINTPTR_MAX || y.end == UINTPTR_MAX) return false;  // spans that overflow
+  const Intervals p = intervals_of(a, x), q = intervals_of(b, y);
+  const std::uintptr_t pitch = p.pitch != 0 ? p.pitch : q.pitch;
+  if (pitch == 0 || (q.pitch != 0 && q.pitch != pitch)) return false;
+  // Where b's intervals start within the pitch, if a's start at 0.
+  const std::uintptr_t start = y.begin >= x.begin ? (y.begin - x.begin) % pitch
+                                                  : (pitch - (x.begin - y.begin) % pitch) % pitch;
+  return start >= p.width && q.width <= pitch - start;
+}
+
 }  // namespace
 
 std::string shape_text(const TensorView& view) {
@@ -138,8 +169,8 @@ void check_has_data(const Operand& operand) {
 bool overlaps(const TensorView& a, const TensorView& b) noexcept {
   if (a.data == nullptr || b.data == nullptr) return false;
   ByteRange x = byte_range(a), y = byte_range(b);
-  bool both_hold_something = x.begin != x.end && y.begin != y.end;
-  return both_hold_something && x.begin < y.end && y.begin < x.end;
+  if (x.begin == x.end || y.begin == y.end) return false;
+  return x.begin < y.end && y.begin < x.end && !in_different_columns(a, x, b, y);
 }
 
 bool same_memory(const TensorView& a, const TensorView& b) noexcept {
@@ -156,6 +187,15 @@ void check_no_overlap(const Operand& output, const Operand& other) {
   throw ValueError(
       complaint(output.name, join("memory that overlaps ", other.name), "memory of its own",
                 join(other.name, " is still being read while ", output.name, " is written")));
+}
+
+void check_sms(const CallOptions& options) {
+  if (options.num_sms < 0) {
+    throw ValueError(complaint("num_sms", to_text(options.num_sms), "0 (all) or more"));
+  }
+  if (options.policy == nullptr || options.policy->num_sms.value_or(0) >= 0) return;
+  throw ValueError(complaint("policy.num_sms", to_text(*options.policy->num_sms),
+                             "a number that is not negative"));
 }
 
 }  // namespace deepgemm::ops

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "deepgemm/gemm.hpp"
 #include "deepgemm/tensor.hpp"
 
 namespace deepgemm::ops {
@@ -32,11 +33,14 @@ void check_device(const Operand& operand, const Operand& reference);
 void check_output(const Operand& operand);
 // Elements but no memory: a "fake" or "meta" tensor.
 void check_has_data(const Operand& operand);
-// By byte ranges, so that interleaved views of one buffer count as overlapping.
+// By byte ranges, but columns of one buffer (equal pitch, disjoint columns) are told apart.
 void check_no_overlap(const Operand& output, const Operand& other);
 bool overlaps(const TensorView& a, const TensorView& b) noexcept;
 // The same elements at the same addresses with the same dtype.
 bool same_memory(const TensorView& a, const TensorView& b) noexcept;
+
+// num_sms of the call and of its policy: 0 (all) or more.
+void check_sms(const CallOptions& options);
 
 // "[4, 8]"
 std::string shape_text(const TensorView& view);

@@ -67,10 +67,13 @@ void check_scaling(const GemmArgs& args, GemmProblem& problem) {
   if (args.b.sf) check_scales({"sfb", *args.b.sf}, reference);
   problem.a_scaled = args.a.sf.has_value();
   problem.b_scaled = args.b.sf.has_value();
+  const std::string_view layout = layout_name(args.layout), rows_first;
   problem.a_granularity =
-      ops::resolve_granularity("a", "sfa", args.a, problem.m, problem.k, ops::readings_of_rows());
+      ops::resolve_granularity("a", "sfa", args.a, problem.m, problem.k, ops::readings_of_rows(),
+                               a_is_k_by_m(args.layout) ? layout : rows_first);
   problem.b_granularity =
-      ops::resolve_granularity("b", "sfb", args.b, problem.n, problem.k, ops::readings_of_blocks());
+      ops::resolve_granularity("b", "sfb", args.b, problem.n, problem.k, ops::readings_of_blocks(),
+                               b_is_k_by_n(args.layout) ? layout : rows_first);
 }
 
 void check_out(const GemmArgs& args, const GemmProblem& problem) {
@@ -156,10 +159,13 @@ GemmProblem make_problem(const GemmArgs& args) {
   return problem;
 }
 
-void gemm(const GemmArgs& args, const CallOptions& options) {
-  GemmProblem problem = make_problem(args);
-  check_memory(args);
+void gemm(const GemmArgs& given, const CallOptions& options) {
+  GemmProblem problem = make_problem(given);
+  check_memory(given);
+  ops::check_sms(options);
   if (problem.m == 0 || problem.n == 0) return;
+  GemmArgs turned;
+  const GemmArgs& args = ops::with_scales_by_rows(given, turned);
   if (args.a.values.device.kind == DeviceKind::cpu) {
     cpu::gemm(problem, args, options.accumulate_in_f64);
     return;

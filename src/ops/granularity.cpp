@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "core/text.hpp"
 #include "ops/checks.hpp"
@@ -26,41 +27,58 @@ bool same_factors(const Granularity& a, const Granularity& b, std::int64_t rows,
   return same_cut(a.rows, b.rows, rows) && same_cut(a.k, b.k, k);
 }
 
-std::string extents_text(const Granularity& granularity, std::int64_t rows, std::int64_t k) {
+// The shape of sf, as its memory has it.
+std::string extents_text(const Granularity& granularity, std::int64_t rows, std::int64_t k,
+                         std::string_view turned_by) {
   ScaleExtents extents = scale_extents(granularity, rows, k);
+  if (!turned_by.empty()) std::swap(extents.rows, extents.k);
   return join("[", extents.rows, ", ", extents.k, "]");
 }
 
+std::string layout_text(std::string_view turned_by) {
+  if (turned_by.empty()) return {};
+  return join("; layout \"", turned_by, "\" has the operand as [K, rows], and sf likewise");
+}
+
+// sf as [rows, k].
+TensorView by_rows(const TensorView& sf, bool turned) {
+  return turned && sf.rank == 2 ? transposed(sf) : sf;
+}
+
 [[noreturn]] void refuse_all(std::string_view name, const TensorView& sf, std::int64_t rows,
-                             std::int64_t k, std::span<const Granularity> readings) {
+                             std::int64_t k, std::span<const Granularity> readings,
+                             std::string_view turned_by) {
   std::string need;
   for (std::size_t i = 0; i < readings.size(); ++i) {
     need += join(i == 0                     ? ""
                  : i + 1 == readings.size() ? " or "
                                             : ", ",
-                 extents_text(readings[i], rows, k), " for ", describe(readings[i]));
+                 extents_text(readings[i], rows, k, turned_by), " for ", describe(readings[i]));
   }
-  throw ValueError(complaint(name, join("shape ", shape_text(sf)), need,
-                             join("scale factors of ", rows, " rows by ", k,
-                                  " of K; any other granularity must be given")));
+  throw ValueError(
+      complaint(name, join("shape ", shape_text(sf)), need,
+                join("scale factors of ", rows, " rows by ", k,
+                     " of K; any other granularity must be given", layout_text(turned_by))));
 }
 
 Granularity infer(std::string_view name, const TensorView& sf, std::int64_t rows, std::int64_t k,
-                  std::span<const Granularity> readings) {
+                  std::span<const Granularity> readings, std::string_view turned_by) {
+  const TensorView rows_first = by_rows(sf, !turned_by.empty());
   std::optional<Granularity> chosen;
   std::string others;
   for (const Granularity& reading : readings) {
-    if (!fits(sf, reading, rows, k)) continue;
+    if (!fits(rows_first, reading, rows, k)) continue;
     if (!chosen) {
       chosen = reading;
     } else if (!same_factors(*chosen, reading, rows, k)) {
       others += join(", ", describe(reading));
     }
   }
-  if (!chosen) refuse_all(name, sf, rows, k, readings);
+  if (!chosen) refuse_all(name, sf, rows, k, readings, turned_by);
   if (others.empty()) return *chosen;
-  throw ValueError(complaint(name, join("shape ", shape_text(sf)), "a granularity given by name",
-                             join("this shape can be read as ", describe(*chosen), others)));
+  throw ValueError(complaint(
+      name, join("shape ", shape_text(sf)), "a granularity given by name",
+      join("this shape can be read as ", describe(*chosen), others, layout_text(turned_by))));
 }
 
 }  // namespace
@@ -75,11 +93,12 @@ bool fits(const TensorView& sf, const Granularity& granularity, std::int64_t row
 }
 
 void refuse_scale_shape(std::string_view sf_name, const TensorView& sf,
-                        const Granularity& granularity, std::int64_t rows, std::int64_t k) {
+                        const Granularity& granularity, std::int64_t rows, std::int64_t k,
+                        std::string_view turned_by) {
   throw ValueError(complaint(sf_name, join("shape ", shape_text(sf)),
-                             join("shape ", extents_text(granularity, rows, k)),
+                             join("shape ", extents_text(granularity, rows, k, turned_by)),
                              join("granularity ", describe(granularity), " of an operand of ", rows,
-                                  " rows by ", k, " of K")));
+                                  " rows by ", k, " of K", layout_text(turned_by))));
 }
 
 void check_granularity(std::string_view name, const Granularity& granularity) {
@@ -91,15 +110,25 @@ void check_granularity(std::string_view name, const Granularity& granularity) {
 
 Granularity resolve_granularity(std::string_view name, std::string_view sf_name,
                                 const ScaledView& operand, std::int64_t rows, std::int64_t k,
-                                std::span<const Granularity> readings) {
+                                std::span<const Granularity> readings, std::string_view turned_by) {
   if (!operand.sf) return per_tensor;  // every factor is 1
   const TensorView& sf = *operand.sf;
-  if (!operand.granularity) return infer(sf_name, sf, rows, k, readings);
+  if (!operand.granularity) return infer(sf_name, sf, rows, k, readings, turned_by);
   check_granularity(name, *operand.granularity);
-  if (!fits(sf, *operand.granularity, rows, k)) {
-    refuse_scale_shape(sf_name, sf, *operand.granularity, rows, k);
+  if (!fits(by_rows(sf, !turned_by.empty()), *operand.granularity, rows, k)) {
+    refuse_scale_shape(sf_name, sf, *operand.granularity, rows, k, turned_by);
   }
   return canonical(*operand.granularity, rows, k);
+}
+
+const GemmArgs& with_scales_by_rows(const GemmArgs& args, GemmArgs& copy) {
+  const bool turn_a = a_is_k_by_m(args.layout) && args.a.sf;
+  const bool turn_b = b_is_k_by_n(args.layout) && args.b.sf;
+  if (!turn_a && !turn_b) return args;
+  copy = args;
+  if (turn_a) copy.a.sf = by_rows(*args.a.sf, true);
+  if (turn_b) copy.b.sf = by_rows(*args.b.sf, true);
+  return copy;
 }
 
 }  // namespace deepgemm::ops

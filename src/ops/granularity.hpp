@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "deepgemm/gemm.hpp"
 #include "deepgemm/scaling.hpp"
 
 namespace deepgemm::ops {
@@ -15,10 +16,13 @@ std::span<const Granularity> readings_of_blocks() noexcept;  // weights: (128, 1
 
 // Checks sf of an operand of `rows` x `k` (dtype, shape, device is the caller's) and resolves its
 // granularity; the names are for errors. Readings that give every element the same factor are one
-// reading; if two different ones fit, that is a ValueError which lists them.
+// reading; if two different ones fit, that is a ValueError which lists them. `turned_by` is the
+// layout that has the operand as [K, rows]; its sf is then [K blocks, row blocks] too. Empty: rows
+// first. Granularities are (rows, k) always.
 Granularity resolve_granularity(std::string_view name, std::string_view sf_name,
                                 const ScaledView& operand, std::int64_t rows, std::int64_t k,
-                                std::span<const Granularity> readings);
+                                std::span<const Granularity> readings,
+                                std::string_view turned_by = {});
 // A granularity of positive extents (or `whole`).
 void check_granularity(std::string_view name, const Granularity& granularity);
 // Whether sf has the shape that `granularity` asks for.
@@ -26,6 +30,10 @@ bool fits(const TensorView& sf, const Granularity& granularity, std::int64_t row
 // sf: found shape ..., need shape ... (granularity ... of a ... operand)
 [[noreturn]] void refuse_scale_shape(std::string_view sf_name, const TensorView& sf,
                                      const Granularity& granularity, std::int64_t rows,
-                                     std::int64_t k);
+                                     std::int64_t k, std::string_view turned_by = {});
+
+// `args` with the factors of both operands as [rows, k], as plan and cpu take them: `args` itself,
+// or `copy` where the layout turns a scaled operand.
+const GemmArgs& with_scales_by_rows(const GemmArgs& args, GemmArgs& copy);
 
 }  // namespace deepgemm::ops

@@ -85,6 +85,7 @@ Granularity check_dequantize(const ScaledView& x, const TensorView& out) {
 void quantize(const TensorView& x, const TensorView& values, const TensorView& sf,
               const QuantizeOptions& options, const CallOptions& call) {
   check_options(options);
+  ops::check_sms(call);
   const Operand source{"x", x}, codes{"values", values}, factors{"sf", sf};
   check_wide(source);
   check_values_out(codes, source);
@@ -102,6 +103,7 @@ void quantize(const TensorView& x, const TensorView& values, const TensorView& s
 }
 
 void dequantize(const ScaledView& x, const TensorView& out, const CallOptions& call) {
+  ops::check_sms(call);
   ScaledView resolved = x;
   resolved.granularity = check_dequantize(x, out);
   ops::check_has_data({"values", x.values});

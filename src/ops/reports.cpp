@@ -4,6 +4,7 @@
 
 #include "core/text.hpp"
 #include "deepgemm/runtime.hpp"
+#include "ops/granularity.hpp"
 #include "plan/gemm_plan.hpp"
 #include "plan/hopper.hpp"
 #include "plan/kernel_specs.hpp"
@@ -53,7 +54,9 @@ plan::SmBudget budget_of(const ReportOptions& options) {
 }
 
 plan::GemmPlan plan_of(const GemmArgs& args, const ReportOptions& options) {
-  return plan::make_gemm_plan(make_problem(args), args, options.policy, budget_of(options));
+  GemmArgs turned;
+  return plan::make_gemm_plan(make_problem(args), ops::with_scales_by_rows(args, turned),
+                              options.policy, budget_of(options));
 }
 
 CandidateReport candidate(const heuristics::GemmChoice& choice) {
@@ -68,6 +71,7 @@ CandidateReport candidate(const heuristics::GemmChoice& choice) {
            {"stages", c.stages},
            {"cluster_m", c.cluster_m},
            {"cluster_n", c.cluster_n},
+           {"cluster_k", c.cluster_k},
            {"ordered", c.ordered}}};
 }
 
@@ -84,8 +88,9 @@ CandidateReport candidate(const heuristics::DecodeChoice& choice) {
 }
 
 std::vector<CandidateReport> candidates_of(const GemmArgs& args, const ReportOptions& options) {
-  const plan::GemmCandidates found =
-      plan::gemm_candidates(make_problem(args), args, budget_of(options));
+  GemmArgs turned;
+  const plan::GemmCandidates found = plan::gemm_candidates(
+      make_problem(args), ops::with_scales_by_rows(args, turned), budget_of(options));
   std::vector<CandidateReport> reports;
   for (const auto& choice : found.fp8) reports.push_back(candidate(choice));
   for (const auto& choice : found.decode) reports.push_back(candidate(choice));

@@ -58,6 +58,7 @@ WantedKernel wanted_kernel(const Policy* policy) {
   if (p.kernel) wanted = by_name(*p.kernel);
   add(wanted, Choice::tensor_core, "consumers", p.consumers);
   add(wanted, Choice::tensor_core, "stages", p.stages);
+  add(wanted, Choice::tensor_core, "cluster_k", p.cluster_k);
   add(wanted, Choice::fp8, "tile_m", p.tile_m);
   add(wanted, Choice::fp8, "tile_n", p.tile_n);
   add(wanted, Choice::fp8, "consumers_n", p.consumers_n);
@@ -67,7 +68,6 @@ WantedKernel wanted_kernel(const Policy* policy) {
   add(wanted, Choice::fp8, "raster_along_n", p.raster_along_n);
   add(wanted, Choice::fp8, "ordered", p.ordered);
   add(wanted, Choice::decode, "stage_blocks", p.stage_blocks);
-  add(wanted, Choice::decode, "cluster_k", p.cluster_k);
   add(wanted, Choice::decode, "ctas_per_sm", p.ctas_per_sm);
   return wanted;
 }

@@ -16,14 +16,13 @@ const driver::DeviceInfo& hopper_device(int ordinal) {
 }
 
 SmBudget sm_budget(int present, int num_sms, const Policy* policy) {
-  if (num_sms < 0) throw ValueError(complaint("num_sms", to_text(num_sms), "0 (all) or more"));
-  int count = num_sms == 0 ? present : std::min(num_sms, present);
-  if (policy && policy->num_sms) {
-    if (*policy->num_sms < 1) {
-      throw ValueError(complaint("policy.num_sms", to_text(*policy->num_sms), "1 or more"));
-    }
-    count = std::min(count, *policy->num_sms);
-  }
+  int count = present;
+  const auto limit = [&](const char* name, int asked) {
+    if (asked < 0) throw ValueError(complaint(name, to_text(asked), "0 (all) or more"));
+    if (asked > 0) count = std::min(count, asked);
+  };
+  limit("num_sms", num_sms);
+  if (policy && policy->num_sms) limit("policy.num_sms", *policy->num_sms);
   return {count, count < present};
 }
 

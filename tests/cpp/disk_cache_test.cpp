@@ -163,7 +163,7 @@ TEST_CASE("a read-only directory is read, and warned of once") {
     CHECK(jit::read_entry(entry_name()) == cubin_bytes);
     jit::write_entry(entry_name("b"), cubin_bytes);
     jit::write_entry(entry_name("c"), cubin_bytes);
-    CHECK(contains(jit::cache_info().problem, "read-only"));
+    CHECK(contains(jit::cache_info().problem, "kept in memory only"));
   });
   REQUIRE(CapturedLog::messages().size() == 1);
   CHECK(contains(CapturedLog::messages()[0], "memory only"));
@@ -240,6 +240,47 @@ TEST_CASE("the directory is chosen by DEEPGEMM_CACHE_DIR, XDG_CACHE_HOME, HOME, 
   CHECK(contains(CapturedLog::messages()[0], "HOME is set"));
   CHECK(contains(jit::cache_info().problem, "HOME is set"));
   if (!home.empty()) setenv("HOME", home.c_str(), 1);
+}
+
+TEST_CASE("a leading ~ is HOME, and a relative directory stays where it was first used") {
+  const std::string home = std::getenv("HOME") != nullptr ? std::getenv("HOME") : "";
+  const std::string here = files::working_directory();
+  setenv("HOME", "/home/someone", 1);
+  setenv("DEEPGEMM_CACHE_DIR", "~/kernels", 1);
+  CHECK(jit::cache_location().directory == "/home/someone/kernels");
+  setenv("DEEPGEMM_CACHE_DIR", "~", 1);
+  CHECK(jit::cache_location().directory == "/home/someone");
+  unsetenv("HOME");
+  CHECK(contains(jit::cache_location().problem, "HOME is not set"));
+  if (!home.empty()) setenv("HOME", home.c_str(), 1);
+  setenv("DEEPGEMM_CACHE_DIR", "some/kernels", 1);
+  CHECK(jit::cache_location().directory == here + "/some/kernels");
+  REQUIRE(chdir("/") == 0);
+  CHECK(jit::cache_location().directory == here + "/some/kernels");
+  REQUIRE(chdir(here.c_str()) == 0);
+  unsetenv("DEEPGEMM_CACHE_DIR");
+}
+
+TEST_CASE("a pipe in the place of an entry is a miss, and replaced") {
+  CacheDirectory directory;
+  jit::write_entry(entry_name(), cubin_bytes);
+  const std::string path = directory.only_file();
+  REQUIRE(unlink(path.c_str()) == 0);
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  CHECK_FALSE(jit::read_entry(entry_name()).has_value());
+  REQUIRE(jit::list_cache(true).size() == 1);
+  CHECK_FALSE(jit::list_cache(true)[0].valid);
+  CHECK_FALSE(jit::list_cache(false)[0].valid);
+  jit::write_entry(entry_name(), cubin_bytes);
+  CHECK(jit::read_entry(entry_name()) == cubin_bytes);
+}
+
+TEST_CASE("the report says when the cache cannot be written") {
+  CacheDirectory directory;
+  CHECK(jit::cache_info().problem.empty());  // not there yet, but it can be
+  CHECK(directory.files().empty());
+  setenv("DEEPGEMM_CACHE_DIR", "/proc/deepgemm", 1);
+  CHECK(contains(jit::cache_info().problem, "memory only"));
 }
 
 TEST_CASE("the report lists, verifies and clears only this library's files") {

@@ -43,6 +43,32 @@ TEST_CASE("what is written is read back, bytes and all") {
   CHECK_FALSE(files::read(scratch.path));  // a directory
 }
 
+TEST_CASE("what is no file of a sensible size is not read, and does not block") {
+  Scratch scratch;
+  const std::string path = scratch.path + "/file";
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  CHECK_FALSE(files::read(path));
+  CHECK(files::remove(path));
+  REQUIRE(::symlink("/dev/zero", path.c_str()) == 0);
+  CHECK_FALSE(files::read(path));
+  CHECK(files::remove(path));
+  CHECK(files::write_atomically(path, "x").empty());
+  REQUIRE(::truncate(path.c_str(), off_t{1} << 40) == 0);  // sparse
+  CHECK_FALSE(files::read(path));
+  REQUIRE(::truncate(path.c_str(), 5) == 0);
+  CHECK(files::read(path).value().size() == 5);
+}
+
+TEST_CASE("whether a directory can be written is tried, and leaves nothing") {
+  Scratch scratch;
+  CHECK(files::why_not_writable(scratch.path).empty());
+  CHECK(files::why_not_writable(scratch.path + "/not/there/yet").empty());
+  CHECK(files::list(scratch.path, "").empty());
+  CHECK_FALSE(files::why_not_writable("/proc/deepgemm").empty());
+  CHECK(files::write_atomically(scratch.path + "/file", "x").empty());
+  CHECK(test::contains(files::why_not_writable(scratch.path + "/file/below"), "no directory"));
+}
+
 TEST_CASE("concurrent writers leave one whole file") {
   Scratch scratch;
   std::string path = scratch.path + "/file";

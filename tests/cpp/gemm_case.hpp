@@ -15,7 +15,7 @@ using namespace deepgemm;
 
 constexpr std::int64_t whole = Granularity::whole;
 
-// One product with its operands; a is read as [M, K] and b as [N, K] whatever the layout.
+// One product with its operands; granularities are (rows, k) whatever the layout.
 struct Case {
   std::int64_t m, n, k;
   DType a_type = DType::float8_e4m3fn, b_type = DType::float8_e4m3fn;
@@ -35,8 +35,8 @@ struct Product {
         out(c.out_type, {c.m, c.n}),
         random(seed) {
     fill([this] { return random.real(-4, 4); });
-    if (c.a_scaling) sfa.emplace(make_scales(*c.a_scaling, c.m));
-    if (c.b_scaling) sfb.emplace(make_scales(*c.b_scaling, c.n));
+    if (c.a_scaling) sfa.emplace(make_scales(*c.a_scaling, c.m, a_swapped(c.layout)));
+    if (c.b_scaling) sfb.emplace(make_scales(*c.b_scaling, c.n, b_swapped(c.layout)));
   }
 
   template <class Function>
@@ -45,9 +45,11 @@ struct Product {
     b.fill([&](auto, auto) { return next(); });
   }
 
-  Tensor make_scales(const Granularity& g, std::int64_t rows) {
+  // Factors lie as their values do.
+  Tensor make_scales(const Granularity& g, std::int64_t rows, bool swapped) {
     ScaleExtents extents = scale_extents(g, rows, shape.k);
-    Tensor sf(DType::float32, {extents.rows, extents.k});
+    Tensor sf(DType::float32,
+              {swapped ? extents.k : extents.rows, swapped ? extents.rows : extents.k});
     sf.fill([&](auto, auto) { return std::exp2(random.real(-3, 3)); });
     return sf;
   }
@@ -64,17 +66,18 @@ struct Product {
   }
 
   static double factor(const std::optional<Tensor>& sf, const std::optional<Granularity>& g,
-                       std::int64_t row, std::int64_t k) {
+                       std::int64_t row, std::int64_t k, bool swapped) {
     if (!sf) return 1;
-    return sf->at(g->rows == whole ? 0 : row / g->rows, g->k == whole ? 0 : k / g->k);
+    const std::int64_t i = g->rows == whole ? 0 : row / g->rows, j = g->k == whole ? 0 : k / g->k;
+    return swapped ? sf->at(j, i) : sf->at(i, j);
   }
   double a_value(std::int64_t i, std::int64_t k) const {
     double stored = a_swapped(shape.layout) ? a.at(k, i) : a.at(i, k);
-    return stored * factor(sfa, shape.a_scaling, i, k);
+    return stored * factor(sfa, shape.a_scaling, i, k, a_swapped(shape.layout));
   }
   double b_value(std::int64_t j, std::int64_t k) const {
     double stored = b_swapped(shape.layout) ? b.at(k, j) : b.at(j, k);
-    return stored * factor(sfb, shape.b_scaling, j, k);
+    return stored * factor(sfb, shape.b_scaling, j, k, b_swapped(shape.layout));
   }
   // The naive sum in double, and the sum of magnitudes, which bounds its rounding errors.
   std::pair<double, double> expected(std::int64_t i, std::int64_t j) const {

@@ -135,3 +135,30 @@ TEST_CASE("the rules of a config name what they forbid") {
   config.tile_n = 192;
   CHECK(std::string(device::broken_rule(config)).find("register") != std::string::npos);
 }
+
+TEST_CASE("K is split only where all tiles run at once and every CTA has a part") {
+  bool split_somewhere = false;
+  for (std::int64_t m : {1, 33, 64, 128, 300, 4096}) {
+    for (std::int64_t k : {16, 128, 256, 7168}) {
+      for (const GemmChoice& choice : candidates(request(m, 2112, k))) {
+        const int split = choice.config.cluster_k;
+        if (split == 1) continue;
+        split_somewhere = true;
+        CHECK(choice.waves == 1);
+        CHECK(choice.grid == choice.tiles);
+        CHECK(choice.grid <= (split > 2 ? 120 : 132));
+        CHECK((k + 127) / 128 >= split);
+      }
+    }
+  }
+  CHECK(split_somewhere);
+  Policy policy;
+  policy.cluster_k = 2;
+  policy.tile_m = policy.tile_n = 128;
+  policy.consumers = 2;
+  policy.cluster_m = policy.cluster_n = 1;
+  CHECK_THROWS_WITH_AS(choose(request(4096, 4096, 7168), &policy),
+                       doctest::Contains("K can be split"), ValueError);
+  CHECK_THROWS_WITH_AS(choose(request(64, 64, 128), &policy), doctest::Contains("K can be split"),
+                       ValueError);
+}

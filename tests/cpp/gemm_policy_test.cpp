@@ -28,11 +28,11 @@ constexpr NamedField fp8_fields[] = {
 };
 constexpr NamedField decode_fields[] = {
     {"stage_blocks", &Policy::stage_blocks},
-    {"cluster_k", &Policy::cluster_k},
     {"ctas_per_sm", &Policy::ctas_per_sm},
 };
 constexpr NamedField shared_fields[] = {{"consumers", &Policy::consumers},
-                                        {"stages", &Policy::stages}};
+                                        {"stages", &Policy::stages},
+                                        {"cluster_k", &Policy::cluster_k}};
 
 Policy with(Field field, int value) {
   Policy policy;
@@ -119,9 +119,9 @@ TEST_CASE("a field that only one kernel has asks for that kernel") {
   if (policy.tile_m || policy.group || policy.ordered || policy.raster_along_n) {
     CHECK(few.plan(&policy).kernel == GemmKernel::fp8);
   }
-  const Policy clusters = with(&Policy::cluster_k, 2);
-  CHECK(middle.plan(&clusters).kernel == GemmKernel::decode);
-  CHECK(middle.plan(&clusters).decode.config.cluster_k == 2);
+  const Policy shared = with(&Policy::ctas_per_sm, 2);
+  CHECK(middle.plan(&shared).kernel == GemmKernel::decode);
+  CHECK(middle.plan(&shared).decode.config.ctas_per_sm == 2);
 }
 
 TEST_CASE("consumers and stages fit both") {
@@ -137,12 +137,12 @@ TEST_CASE("consumers and stages fit both") {
 TEST_CASE("fields of two kernels contradict each other") {
   const PlannedProduct p(8, 7168, 2048);
   Policy policy = with(&Policy::tile_m, 64);
-  policy.cluster_k = 2;
-  CHECK(contains(refusal(p, policy), "policy.cluster_k: found 2, need no such field"));
+  policy.ctas_per_sm = 2;
+  CHECK(contains(refusal(p, policy), "policy.ctas_per_sm: found 2, need no such field"));
   CHECK(contains(refusal(p, policy), "policy.tile_m = 64 asks for the fp8 kernel"));
-  policy = with(&Policy::cluster_k, 2);
+  policy = with(&Policy::ctas_per_sm, 2);
   policy.kernel = "fp8";
-  CHECK(contains(refusal(p, policy), "policy.cluster_k"));
+  CHECK(contains(refusal(p, policy), "policy.ctas_per_sm"));
   policy = with(&Policy::ctas_per_sm, 2);
   policy.kernel = "general";
   CHECK(contains(refusal(p, policy), "policy.kernel = general"));
@@ -163,9 +163,9 @@ TEST_CASE("a kernel that cannot take the problem is refused with the obstacle") 
   CHECK(contains(refusal(PlannedProduct(200, 7168, 2048), policy), "M is above 128"));
   CHECK(contains(refusal(PlannedProduct(8, 7168, 2048, {1, 128}), policy), "per column"));
   CHECK(contains(refusal(PlannedProduct(128, 7168, 1 << 20), policy), "table of factors"));
-  policy = with(&Policy::cluster_k, 2);
+  policy = with(&Policy::ctas_per_sm, 2);
   CHECK(contains(refusal(PlannedProduct(8, 7168, 2064), policy),
-                 "policy.cluster_k: found 2, need another kernel"));
+                 "policy.ctas_per_sm: found 2, need another kernel"));
   policy = with(&Policy::tile_m, 128);
   PlannedProduct turned(256, 384, 512);
   turned.args.a.values.strides = {1, 256};

@@ -80,6 +80,7 @@ std::vector<Call> calls_of_every_field() {
              [](GemmArgs& a) {
                a.layout = Layout::nn;
                a.b.values = P::view(2, DType::float8_e4m3fn, 1024, 640);
+               a.b.sf = P::view(5, DType::float32, 8, 5);
              }),
       edited("alpha", [](GemmArgs& a) { a.alpha = 2; }),
       edited("a bias",

@@ -228,8 +228,8 @@ def test_values_of_a_policy(name, value):
 
 
 def test_policies_of_two_kernels():
-    with pytest.raises(ValueError, match=r"policy.cluster_k: found 2, need no such field"):
-        deepgemm.explain("gemm", 8, 7168, 2048, policy={"tile_m": 64, "cluster_k": 2}, device=-1)
+    with pytest.raises(ValueError, match=r"policy.ctas_per_sm: found 2, need no such field"):
+        deepgemm.explain("gemm", 8, 7168, 2048, policy={"tile_m": 64, "ctas_per_sm": 2}, device=-1)
     with pytest.raises(ValueError, match=r"policy.tile_m: found 64, .*K is 0"):
         deepgemm.explain("gemm", 8, 7168, 0, policy={"tile_m": 64}, device=-1)
     report = deepgemm.explain("gemm", 8, 7168, 2048, policy={"tile_m": 64}, device=-1)

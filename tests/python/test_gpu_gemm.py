@@ -9,10 +9,8 @@ very same lines: that is how the bodies themselves are tested. By hand, on one G
 from __future__ import annotations
 
 import itertools
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,59 +18,11 @@ import pytest
 
 import deepgemm
 import oracle
+from gpu_place import SENTINEL, Place, run_in_a_child
 
 M = (0, 1, 3, 17, 64, 127, 129, 300)
 N = (1, 8, 24, 33, 136, 576)
 K = (0, 16, 48, 128, 144, 640, 1024, 1152)
-SENTINEL = 0xA5
-CHILD_SECONDS = 280
-
-
-@dataclass
-class Place:
-    """Where arrays live."""
-
-    device: int
-
-    def put(self, x: np.ndarray) -> Any:
-        return deepgemm.DeviceArray.from_numpy(np.ascontiguousarray(x), device=self.device)
-
-    def put_strided(self, x: np.ndarray, pitch: int, offset: int = 0) -> Any:
-        """Rows `pitch` elements apart, the first `offset` elements in; NaN bytes in between."""
-        rows, columns = x.shape
-        flat = np.full(offset + rows * pitch + 64, 0xFF, np.uint8).repeat(x.itemsize)
-        flat = flat.view(x.dtype)
-        body = flat[offset : offset + rows * pitch].reshape(rows, pitch)
-        body[:, :columns] = x
-        return self.put(flat).strided(x.shape, (pitch, 1), offset)
-
-    def put_fast_scales(self, sf: np.ndarray) -> Any:
-        """M-contiguous, rows padded to 16 bytes, NaN in the padding."""
-        rows, blocks = sf.shape
-        padded = -(-rows // 4) * 4
-        base = np.full((blocks, padded), np.nan, np.float32)
-        base[:, :rows] = sf.T
-        return self.put(base).strided(sf.shape, (1, padded))
-
-    def guarded(self, m: int, n: int, dtype: str, pitch: int) -> tuple[Any, Any]:
-        """(base, out): out lies inside base, whose bytes are all SENTINEL."""
-        lead = 64
-        base = deepgemm.DeviceArray((lead + m * pitch + 64,), dtype, self.device)
-        base.fill(SENTINEL)
-        return base, base.strided((m, n), (pitch, 1), lead)
-
-    def read_guarded(self, base: Any, m: int, n: int, pitch: int) -> np.ndarray:
-        """The [m, n] result; fails if a byte around it has changed."""
-        if self.device >= 0:
-            base.synchronize()
-        flat = base.to_numpy()
-        rows = flat[64 : 64 + m * pitch].reshape(m, pitch)
-        result = rows[:, :n].copy()
-        rows[:, :n].view(f"u{flat.itemsize}")[...] = int.from_bytes(
-            bytes([SENTINEL] * flat.itemsize), "little"
-        )
-        assert (flat.view(np.uint8) == SENTINEL).all(), "bytes around out were written"
-        return result
 
 
 def operands(
@@ -267,11 +217,16 @@ def layouts(place: Place) -> None:
     rng = np.random.default_rng(9)
     a = oracle.exact_operand(rng, 64, 256, (1, 128))
     b = oracle.exact_operand(rng, 136, 256, (128, 128))
+
+    def put(x: oracle.Operand, turned: bool) -> Any:
+        return tuple(place.put(y.T if turned else y) for y in (x.values, x.sf))
+
     for layout in ("nt", "nn", "tn", "tt"):
         out = deepgemm.gemm(
-            (place.put(a.values.T if layout[0] == "t" else a.values), place.put(a.sf)),
-            (place.put(b.values.T if layout[1] == "n" else b.values), place.put(b.sf)),
+            put(a, layout[0] == "t"),
+            put(b, layout[1] == "n"),
             layout=layout,
+            granularity=((1, 128), (128, 128)),
         )
         want = oracle.cast(oracle.product(a.real, b.real), "bfloat16")
         assert oracle.same_bits(out.to_numpy(), want), layout
@@ -317,57 +272,6 @@ def every_candidate(place: Place) -> None:
         deepgemm.gemm(left, right, out, c=out, granularity=(1, 128), policy=candidate["policy"])
         want = oracle.product(a.real, b.real) + 3
         assert oracle.same_bits(out.to_numpy(), oracle.cast(want, "float32")), candidate
-
-
-def quantizers(place: Place) -> None:
-    """Bit for bit what NumPy computes, and back."""
-    rng = np.random.default_rng(11)
-    for granularity, shape, power_of_two in itertools.product(
-        ((1, 128), (128, 128), (1, 32), (1, 0)), ((1, 128), (33, 300), (129, 577)), (False, True)
-    ):
-        x = rng.standard_normal(shape).astype(np.float32) * 10.0 ** rng.integers(
-            -3, 4, (shape[0], 1)
-        )
-        x = x.astype(np.float32)
-        q = deepgemm.quantize(place.put(x), granularity, power_of_two=power_of_two)
-        values, sf = oracle.quantize(x, granularity, power_of_two=power_of_two)
-        assert oracle.same_bits(q.values.to_numpy(), values), (granularity, shape)
-        real = values.astype(np.float64) * oracle.expand(sf, granularity, shape)
-        back = deepgemm.dequantize(q).to_numpy()
-        assert oracle.same_bits(back, real.astype(np.float32)), (granularity, shape)
-
-
-def contents(x: Any) -> np.ndarray:
-    """A DeviceArray whose columns may lie apart, as quantize's factors do."""
-    if len(x.strides) == 2 and x.strides[0] == 1 != x.strides[1]:
-        (rows, columns), pitch = x.shape, x.strides[1]
-        return np.ascontiguousarray(x.strided((columns, pitch), (pitch, 1)).to_numpy()[:, :rows].T)
-    return x.to_numpy()
-
-
-def quantizers_of_other_types(place: Place) -> None:
-    """BF16 and FP16 x, E5M2, E8M0 factors, per tensor, NaN and Inf; against the CPU backend."""
-    rng = np.random.default_rng(14)
-    host = Place(-1)
-    x = rng.standard_normal((65, 300)).astype(np.float32)
-    x[3, 7], x[9, 200], x[20] = np.nan, np.inf, 0
-    for granularity, x_dtype, dtype, sf_dtype in itertools.product(
-        ((1, 128), (128, 128), (1, 32), (0, 0)),
-        ("float32", "bfloat16", "float16"),
-        ("float8_e4m3fn", "float8_e5m2"),
-        ("float32", "float8_e8m0fnu"),
-    ):
-        options = {"power_of_two": True} if sf_dtype == "float8_e8m0fnu" else {}
-        source = oracle.cast(x, x_dtype)
-        found, want = (
-            deepgemm.quantize(where.put(source), granularity, dtype, **options)
-            for where in (place, host)
-        )
-        for one, two in zip(found[:2], want[:2], strict=True):
-            assert oracle.same_bits(contents(one), contents(two)), (granularity, x_dtype, dtype)
-        for out_dtype in ("float32", "bfloat16", "float16"):
-            one, two = (deepgemm.dequantize(q, out_dtype=out_dtype) for q in (found, want))
-            assert oracle.same_bits(one.to_numpy(), two.to_numpy()), (granularity, out_dtype)
 
 
 def padding_is_not_read(place: Place) -> None:
@@ -425,8 +329,8 @@ def strict_after_warmup(place: Place) -> None:
 
 def _bodies() -> Iterator[Callable[[Place], None]]:
     yield from (exact_shapes, granularities, unaligned, epilogue, accumulate, repeat)
-    yield from (against_the_cpu, other_dtypes, layouts, nan_and_zero, quantizers)
-    yield from (every_candidate, quantizers_of_other_types, padding_is_not_read)
+    yield from (against_the_cpu, other_dtypes, layouts, nan_and_zero)
+    yield from (every_candidate, padding_is_not_read)
     yield from (dependent_launches, few_sms, strict_after_warmup)
 
 
@@ -441,14 +345,7 @@ def test_on_the_cpu(name):
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", BODIES)
 def test_on_the_gpu(name):
-    done = subprocess.run(
-        [sys.executable, __file__, name, "0"],
-        capture_output=True,
-        text=True,
-        timeout=CHILD_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_in_a_child(__file__, name)
 
 
 if __name__ == "__main__":

@@ -95,6 +95,26 @@ def test_tensors_without_memory(torch):
     assert deepgemm.gemm(x, torch.ones(8, 16)).shape == (4, 8)
 
 
+def test_the_negative_bit_is_refused(torch):
+    x = torch.view_as_complex(torch.ones(4, 16, 2)).conj().imag
+    assert x.is_neg()
+    y = torch.ones(8, 16)
+    text = r"found a tensor with the negative bit, need x.resolve_neg\(\)"
+    with pytest.raises(TypeError, match="a: " + text):
+        deepgemm.gemm(x, y)
+    with pytest.raises(TypeError, match="out: " + text):
+        deepgemm.gemm(y, y, x[:, :8])
+    with pytest.raises(TypeError, match="a: found complex64"):
+        deepgemm.gemm(torch.ones(4, 16, dtype=torch.complex64).conj(), y)
+
+    class OldTensor(torch.Tensor):
+        __dlpack_c_exchange_api__ = None
+
+    with pytest.raises(TypeError, match="a: " + text):
+        deepgemm.gemm(x.as_subclass(OldTensor), y)
+    assert bool((deepgemm.gemm(x.resolve_neg(), y) == -16).all())
+
+
 def test_packed_float4_is_refused(torch):
     if not hasattr(torch, "float4_e2m1fn_x2"):
         pytest.skip("this torch has no float4")

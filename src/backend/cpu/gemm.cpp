@@ -20,7 +20,7 @@ constexpr std::int64_t promotion_k = 128;  // the longest sum before promotion, 
 constexpr std::int64_t tile_n = 64;
 constexpr std::int64_t block_m = 32;
 
-// a as [M, K] and b as [N, K], whatever the layout.
+// a as [M, K] and b as [N, K], whatever the layout. Their factors come so.
 TensorView rows_by_k(const TensorView& view, bool is_transposed) {
   return is_transposed ? transposed(view) : view;
 }
@@ -30,9 +30,9 @@ template <class Real>
 class Panels {
  public:
   Panels(const TensorView& b, std::int64_t n, std::int64_t k) : k_(k) {
-    std::int64_t tiles = ceil_div(n, tile_n);
-    values_.resize(static_cast<std::size_t>(tiles * k * tile_n));
-    parallel_for(tiles, k * tile_n, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t tiles = (n - 1) / tile_n + 1;  // n > 0; n + 63 could overflow
+    values_.resize(checked_elements<Real>("b", {tiles, k, tile_n}));
+    parallel_for(tiles, product_or_max({k, tile_n}), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t tile = begin; tile < end; ++tile) fill(b, tile, n);
     });
   }
@@ -74,13 +74,13 @@ class Gemm {
         sfa_(args.a.sf, problem.a_granularity, problem.m, problem.k),
         sfb_(args.b.sf, problem.b_granularity, problem.n, problem.k),
         panels_(rows_by_k(args.b.values, b_is_k_by_n(problem.layout)), problem.n, problem.k),
-        bias_(static_cast<std::size_t>(problem.n)) {
+        bias_(checked_elements<Real>("bias", {problem.n})) {
     if (args.bias) load(Run{*args.bias, 0, args.bias->strides[0], problem.n}, bias_.data());
   }
 
   void run() const {
-    std::int64_t blocks = ceil_div(problem_.m, block_m);
-    std::int64_t cost = block_m * problem_.n * (problem_.k / 4 + 8);
+    const std::int64_t blocks = (problem_.m - 1) / block_m + 1;
+    std::int64_t cost = product_or_max({block_m, problem_.n, problem_.k / 4 + 8});
     parallel_for(blocks, cost, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t block = begin; block < end; ++block) run_rows(block * block_m);
     });
@@ -89,7 +89,7 @@ class Gemm {
  private:
   void run_rows(std::int64_t first_row) const {
     std::int64_t rows = std::min(block_m, problem_.m - first_row);
-    std::vector<Real> a(static_cast<std::size_t>(rows * problem_.k));
+    std::vector<Real> a(checked_elements<Real>("a", {rows, problem_.k}));
     for (std::int64_t i = 0; i < rows; ++i) {
       load(row_of(a_, first_row + i, 0, problem_.k), a.data() + i * problem_.k);
     }

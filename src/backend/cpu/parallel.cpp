@@ -17,12 +17,6 @@ namespace {
 // Why: starting a thread costs some 20 us, about as long as this many steps take.
 constexpr std::int64_t steps_worth_a_thread = 200'000;
 
-// A product that stops at the largest number instead of overflowing.
-std::int64_t product_or_max(std::int64_t a, std::int64_t b) {
-  std::int64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
-}
-
 }  // namespace
 
 int thread_count() {
@@ -38,7 +32,7 @@ int thread_count() {
 void parallel_for(std::int64_t count, std::int64_t cost,
                   const std::function<void(std::int64_t, std::int64_t)>& body) {
   if (count <= 0) return;
-  std::int64_t worthwhile = product_or_max(count, cost) / steps_worth_a_thread;
+  std::int64_t worthwhile = product_or_max({count, cost}) / steps_worth_a_thread;
   std::int64_t threads = std::clamp<std::int64_t>(std::min(count, worthwhile), 1, thread_count());
   std::int64_t share = ceil_div(count, threads);
 

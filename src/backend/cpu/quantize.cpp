@@ -33,7 +33,7 @@ class Quantizer {
 
   void run() const {
     std::int64_t rows_per_block = std::min(block_rows_, std::max<std::int64_t>(x_.shape[0], 1));
-    parallel_for(extents_.rows, rows_per_block * x_.shape[1] * 8,
+    parallel_for(extents_.rows, product_or_max({rows_per_block, x_.shape[1], 8}),
                  [&](std::int64_t begin, std::int64_t end) {
                    for (std::int64_t block = begin; block < end; ++block) run_block_row(block);
                  });
@@ -45,8 +45,8 @@ class Quantizer {
     std::int64_t begin = block * block_rows_;
     std::int64_t end = begin + std::min(block_rows_, x_.shape[0] - begin);
     std::int64_t k = x_.shape[1];
-    std::vector<float> row(static_cast<std::size_t>(k));
-    std::vector<rule::u32> amax(static_cast<std::size_t>(extents_.k), 0);
+    std::vector<float> row(checked_elements<float>("x", {k}));
+    std::vector<rule::u32> amax(checked_elements<rule::u32>("sf", {extents_.k}), 0);
     for (std::int64_t r = begin; r < end; ++r) {
       load(row_of(x_, r, 0, k), row.data());
       for (std::int64_t j = 0; j < k; ++j) {
@@ -105,8 +105,8 @@ void dequantize(const ScaledView& x, const TensorView& out) {
   if (rows == 0 || k == 0) return;
   // In double the product of a value and its factor is exact, so that store() rounds once.
   ScaleTable<double> sf(x.sf, x.granularity.value_or(per_tensor), rows, k);
-  parallel_for(rows, k * 8, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<double> row(static_cast<std::size_t>(k));
+  parallel_for(rows, product_or_max({k, 8}), [&](std::int64_t begin, std::int64_t end) {
+    std::vector<double> row(checked_elements<double>("values", {k}));
     for (std::int64_t r = begin; r < end; ++r) {
       load(row_of(x.values, r, 0, k), row.data());
       for (std::int64_t j = 0; j < k; ++j) row[static_cast<std::size_t>(j)] *= sf.at(r, j);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/cpu/elements.hpp"
+#include "core/math.hpp"
 #include "deepgemm/scaling.hpp"
 
 namespace deepgemm::cpu {
@@ -29,7 +30,7 @@ class ScaleTable {
       : granularity_(sf ? granularity : per_tensor) {
     ScaleExtents extents = scale_extents(granularity_, rows, k);
     columns_ = extents.k;
-    values_.assign(static_cast<std::size_t>(extents.rows * extents.k), Real(1));
+    values_.assign(checked_elements<Real>("sf", {extents.rows, extents.k}), Real(1));
     if (!sf) return;
     TensorView matrix = as_matrix(*sf, extents);
     for (std::int64_t row = 0; row < extents.rows; ++row) {

@@ -28,6 +28,7 @@ struct GemmConfig {
   u8 stages = 4;
   u8 cluster_m = 1;  // CTAs of a cluster along M: they share B by multicast
   u8 cluster_n = 1;  // along N: they share A
+  u8 cluster_k = 1;  // CTAs of a cluster that share a tile, each with a part of K
   u8 ordered = 0;    // the two consumer warpgroups take turns to issue WGMMA
   ElementType a_type = ElementType::e4m3, b_type = ElementType::e4m3;
   ElementType out_type =
@@ -35,9 +36,11 @@ struct GemmConfig {
   u8 column_scales = 0;   // factors of B: one per column and 128 of K, else per 128 columns
   u8 scales_by_tma = 1;   // else warps of the producer group load them, with any strides
   Epilogue epilogue = Epilogue::store;
+  u8 reserved[3] = {0, 0, 0};
 
   DEEPGEMM_SHARED_CODE constexpr int threads() const { return (consumers + 1) * 128; }
-  DEEPGEMM_SHARED_CODE constexpr int cluster() const { return cluster_m * cluster_n; }
+  DEEPGEMM_SHARED_CODE constexpr int multicast() const { return cluster_m * cluster_n; }
+  DEEPGEMM_SHARED_CODE constexpr int cluster() const { return multicast() * cluster_k; }
   // CTAs that write into one CTA's ring, itself included.
   DEEPGEMM_SHARED_CODE constexpr int ring_writers() const { return cluster_m + cluster_n - 1; }
   // What one consumer warpgroup owns of the tile, and the WGMMA units it is made of.
@@ -75,6 +78,14 @@ struct GemmConfig {
   }
   DEEPGEMM_SHARED_CODE constexpr int staging_bytes() const {
     return units_per_store() * staged_unit_bytes();
+  }
+
+  // Sums that the other CTAs of a cluster along K send to its first.
+  DEEPGEMM_SHARED_CODE constexpr int group_sum_bytes() const {
+    return units() * unit_rows * group_columns() * 4;
+  }
+  DEEPGEMM_SHARED_CODE constexpr int reduction_bytes() const {
+    return (cluster_k - 1) * consumers * group_sum_bytes();
   }
 
   // Columns whose scale factor of B is certainly the same: gcd(tile_n, 128), at most one unit.
@@ -122,7 +133,7 @@ struct GemmConfig {
 
 // Byte offsets of a CTA's shared memory; every part of the ring holds `stages` pieces in a row.
 struct SharedMap {
-  int a, b, out, sfa, sfb, header, full, empty, c_full, c_added, total;
+  int a, b, out, reduction, sfa, sfb, header, full, empty, c_full, c_added, total;
 };
 // Written for each K block by the producer side: scale factors of B (not with column_scales), and
 // on a tile's first block where the tile lies.
@@ -137,7 +148,8 @@ DEEPGEMM_SHARED_CODE constexpr SharedMap shared_map(const GemmConfig& c) {
   map.a = 0;
   map.b = map.a + c.stages * c.a_bytes();
   map.out = map.b + c.stages * c.b_bytes();
-  map.sfa = map.out + c.consumers * c.staging_bytes();
+  map.reduction = map.out + c.consumers * c.staging_bytes();
+  map.sfa = map.reduction + c.reduction_bytes();
   map.sfb = map.sfa + c.stages * c.sfa_bytes();
   map.header = map.sfb + c.stages * c.sfb_bytes();
   map.full = map.header + c.stages * static_cast<int>(sizeof(StageHeader));
@@ -173,8 +185,14 @@ DEEPGEMM_SHARED_CODE constexpr const char* broken_rule(const GemmConfig& c) {
   if (c.column_scales && c.tile_n % 32 != 0)
     return "factors per column need tile_n to be a multiple of 32 (TMA writes 128-byte lines)";
   if (c.stages < 2) return "stages must be at least 2";
-  if (c.cluster_m < 1 || c.cluster_n < 1 || c.cluster() > 2)
-    return "a cluster holds 1 or 2 CTAs (4 fit only 120 of 132 SMs)";
+  if (c.cluster_m < 1 || c.cluster_n < 1 || c.multicast() > 2)
+    return "a cluster that shares operands holds 1 or 2 CTAs (4 fit only 120 of 132 SMs)";
+  if (c.cluster_k != 1 && c.cluster_k != 2 && c.cluster_k != 4)
+    return "cluster_k must be 1, 2 or 4";
+  if (c.cluster_k > 1 && c.multicast() > 1)
+    return "a cluster shares operands or splits K, not both";
+  if (c.cluster_k > 1 && c.epilogue == Epilogue::accumulate)
+    return "C is not moved beside the ring where K is split";
   if (c.tile_m / c.cluster_n % 8 != 0 || c.tile_n / c.cluster_m % 8 != 0)
     return "a multicast share must be a multiple of 8 rows";
   if (c.ordered && c.consumers != 2) return "ordered needs two consumer warpgroups";
@@ -186,7 +204,7 @@ DEEPGEMM_SHARED_CODE constexpr const char* broken_rule(const GemmConfig& c) {
   return nullptr;
 }
 
-static_assert(sizeof(GemmConfig) == 16, "GemmConfig must have no padding: its bytes are the key");
+static_assert(sizeof(GemmConfig) == 20, "GemmConfig must have no padding: its bytes are the key");
 static_assert(sizeof(StageHeader) == 32);
 
 }  // namespace deepgemm::device

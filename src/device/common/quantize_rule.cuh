@@ -3,7 +3,8 @@
 //   stored = saturate(x * (1 / sf)), rounded to nearest even
 // and back: value = stored * sf, rounded once to the output's dtype.
 // Why a rounded reciprocal and not a division: it is what the ecosystem's quantisers do, so that
-// weights quantised elsewhere agree bit for bit.
+// weights quantised elsewhere agree bit for bit. For sf below 2^-128, whose reciprocal no FP32
+// holds, it is clamped to the largest float: stored is then smaller than x / sf.
 #pragma once
 
 #include "common/float_formats.cuh"

@@ -69,10 +69,17 @@ DEEPGEMM_DEVICE void fp8_gemm(const GemmParams& p) {
     ptx::raise_registers<C.consumer_registers()>();
     consume<C>(p, shared);
   }
-  // A peer may still multicast into this CTA or arrive at its barriers.
-  if constexpr (C.cluster() > 1) {
+  // A peer may still multicast into this CTA or arrive at its barriers. Where K is split the
+  // barrier is the one that the consumers have met at in sum_over_cluster().
+  if constexpr (C.multicast() > 1) {
     ptx::sync_warp();
     ptx::cluster_sync();
+  } else if constexpr (C.cluster_k > 1) {
+    ptx::sync_warp();
+    if (warp >= C.consumers * warps_per_group) {
+      ptx::cluster_arrive();
+      ptx::cluster_wait();
+    }
   }
 }
 

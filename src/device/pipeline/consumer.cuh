@@ -3,6 +3,7 @@
 
 #include "common/gemm_config.cuh"
 #include "common/gemm_params.cuh"
+#include "epilogue/cluster_sum.cuh"
 #include "epilogue/store.cuh"
 #include "mma/multiply.cuh"
 #include "pipeline/ring.cuh"
@@ -113,6 +114,9 @@ DEEPGEMM_DEVICE void consume(const GemmParams& p, u32 shared) {
 #pragma unroll 1
     for (int kb = 0; kb < consumer.k_blocks - 1; ++kb) consumer.template step<false>(sum);
     consumer.template step<true>(sum);
+    if constexpr (C.cluster_k > 1) {
+      if (!sum_over_cluster<C>(sum, shared)) return;
+    }
     place.row = consumer.tile.row;
     place.column = consumer.tile.column;
     store_tile<C>(sum, p, shared, consumer.group, place);

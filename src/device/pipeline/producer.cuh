@@ -42,14 +42,14 @@ template <GemmConfig C>
 DEEPGEMM_DEVICE void produce_operands(const GemmParams& p, u32 shared) {
   GemmRing<C> ring(shared);
   const bool issues = ptx::elect_one();
-  const int k_blocks = ceil_div(p.k, block_k);
+  const KRange range = k_range<C>(p);
 #pragma unroll 1
   for (Raster<C> raster(p); raster.valid(); raster.advance()) {
     const Tile tile = raster.tile();
 #pragma unroll 1
-    for (int kb = 0; kb < k_blocks; ++kb) {
+    for (int i = 0; i < range.count; ++i) {
       ring.acquire();
-      if (issues) load_stage<C>(p, ring, tile, kb, raster.rank);
+      if (issues) load_stage<C>(p, ring, tile, range.first + i, raster.rank);
       ring.advance();
     }
   }

@@ -71,17 +71,17 @@ template <GemmConfig C>
 DEEPGEMM_DEVICE void release(const GemmRing<C>& ring, int stage, int writer) {
   const u32 empty = ring.empty_barriers + stage * 8;
   ptx::sync_warp();
-  if constexpr (C.cluster() == 1) {
+  if constexpr (C.multicast() == 1) {
     if (writer >= 0) ptx::mbarrier_arrive(empty);
   } else {
     if (writer >= 0) ptx::mbarrier_arrive_remote(empty, writer);
   }
 }
 
-// With clusters of at most two CTAs every CTA of the cluster writes into every ring of it.
+// With at most two CTAs that share operands, each writes into every ring of the two.
 template <GemmConfig C>
 DEEPGEMM_DEVICE int writer_of_lane() {
-  static_assert(C.cluster() == C.ring_writers());
+  static_assert(C.multicast() == C.ring_writers());
   const int lane = ptx::lane_index();
   return lane < C.ring_writers() ? lane : -1;
 }

@@ -53,8 +53,8 @@ DEEPGEMM_DEVICE void tma_store_2d(const TensorMap& map, int x, int y, u32 source
 // depend on timing.
 DEEPGEMM_DEVICE void tma_add_2d(const TensorMap& map, int x, int y, u32 source) {
   asm volatile(
-      "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group [%0, {%1, %2}], [%3];" ::"l"(
-          &map),
+      "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group [%0, {%1, %2}], [%3];" ::
+          "l"(&map),
       "r"(x), "r"(y), "r"(source)
       : "memory");
 }

@@ -19,11 +19,12 @@ struct ColumnScales {
 
 template <GemmConfig C>
 DEEPGEMM_DEVICE ColumnScales load_column_scales(const GemmParams& p, int column, int first,
-                                                int k_blocks) {
+                                                const KRange& range) {
   ColumnScales scales;
   const int block = column / scale_block_n;
-  const int kb = first + ptx::lane_index();
-  if (C.column_scales || kb >= k_blocks || column >= p.n) return scales;
+  const int i = first + ptx::lane_index();
+  if (C.column_scales || i >= range.count || column >= p.n) return scales;
+  const int kb = range.first + i;
   const float* address = p.sfb_data + block * p.sfb_row + kb * p.sfb_k;
   scales.near = ptx::load_global_f32(address);
   if constexpr (C.straddles_scales() || C.tile_n > scale_block_n) {
@@ -37,22 +38,22 @@ DEEPGEMM_DEVICE ColumnScales load_column_scales(const GemmParams& p, int column,
 template <GemmConfig C>
 DEEPGEMM_DEVICE void produce_headers(const GemmParams& p, u32 shared) {
   GemmRing<C> ring(shared);
-  const int k_blocks = ceil_div(p.k, block_k);
+  const KRange range = k_range<C>(p);
   Raster<C> raster(p);
   if (!raster.valid()) return;
   Tile tile = raster.tile();
-  ColumnScales scales = load_column_scales<C>(p, tile.column, 0, k_blocks);
+  ColumnScales scales = load_column_scales<C>(p, tile.column, 0, range);
 #pragma unroll 1
   while (raster.valid()) {
     const bool more = !raster.last();
     raster.advance();
     const Tile next_tile = more ? raster.tile() : tile;
 #pragma unroll 1
-    for (int first = 0; first < k_blocks; first += 32) {
-      const bool same_tile = first + 32 < k_blocks;
+    for (int first = 0; first < range.count; first += 32) {
+      const bool same_tile = first + 32 < range.count;
       const ColumnScales next = load_column_scales<C>(p, same_tile ? tile.column : next_tile.column,
-                                                      same_tile ? first + 32 : 0, k_blocks);
-      const int blocks = min_of(32, k_blocks - first);
+                                                      same_tile ? first + 32 : 0, range);
+      const int blocks = min_of(32, range.count - first);
 #pragma unroll 1
       for (int i = 0; i < blocks; ++i) {
         const float near = ptx::shuffle(scales.near, i), far = ptx::shuffle(scales.far, i);
@@ -60,7 +61,7 @@ DEEPGEMM_DEVICE void produce_headers(const GemmParams& p, u32 shared) {
         if (ptx::lane_index() == 0) {
           const u32 header = ring.header();
           if (first + i == 0) {
-            ptx::store_shared_i32x4(header + 16, tile.row, tile.column, k_blocks, more);
+            ptx::store_shared_i32x4(header + 16, tile.row, tile.column, range.count, more);
           }
           ptx::store_shared_f32x2(header, near, far);
           ptx::mbarrier_arrive(ring.full());
@@ -113,25 +114,26 @@ struct StridedFactors {
 template <GemmConfig C>
 DEEPGEMM_DEVICE void produce_strided_factors(const GemmParams& p, u32 shared, int warp) {
   GemmRing<C> ring(shared);
-  const int k_blocks = ceil_div(p.k, block_k);
+  const KRange range = k_range<C>(p);
   const int thread = warp * 32 + ptx::lane_index();
 #pragma unroll 1
   for (Raster<C> raster(p); raster.valid(); raster.advance()) {
     const Tile tile = raster.tile();
     StridedFactors<C.tile_m> rows;
     StridedFactors<C.tile_n> columns;
-    rows.start(p.sfa_data, p.sfa_row, p.sfa_k, tile.row, p.m, thread);
+    rows.start(p.sfa_data + range.first * p.sfa_k, p.sfa_row, p.sfa_k, tile.row, p.m, thread);
     if constexpr (C.column_scales) {
-      columns.start(p.sfb_data, p.sfb_row, p.sfb_k, tile.column, p.n, thread);
+      columns.start(p.sfb_data + range.first * p.sfb_k, p.sfb_row, p.sfb_k, tile.column, p.n,
+                    thread);
     }
 #pragma unroll 1
-    for (int kb = 0; kb < k_blocks; ++kb) {
+    for (int i = 0; i < range.count; ++i) {
       ring.acquire();
       rows.store(ring.sfa());
-      if (kb + 1 < k_blocks) rows.load();
+      if (i + 1 < range.count) rows.load();
       if constexpr (C.column_scales) {
         columns.store(ring.sfb());
-        if (kb + 1 < k_blocks) columns.load();
+        if (i + 1 < range.count) columns.load();
       }
       ptx::sync_warp();
       if (ptx::lane_index() == 0) ptx::mbarrier_arrive(ring.full());

@@ -11,6 +11,21 @@ struct Tile {
   i32 row = 0, column = 0;
 };
 
+// The K blocks of a tile that a CTA multiplies.
+struct KRange {
+  i32 first, count;
+};
+
+// The cluster's CTAs along K divide the blocks; sizes differ by at most one.
+template <GemmConfig C>
+DEEPGEMM_DEVICE KRange k_range(const GemmParams& p) {
+  const i32 blocks = ceil_div(p.k, block_k);
+  if constexpr (C.cluster_k == 1) return {0, blocks};
+  const i32 rank = ptx::cluster_rank();
+  const i32 first = blocks * rank / C.cluster_k;
+  return {first, blocks * (rank + 1) / C.cluster_k - first};
+}
+
 // Tiles are numbered so that `group` neighbours along one dimension come before the other dimension
 // advances: CTAs that run at the same time then share rows of A and columns of B in L2. A cluster
 // takes neighbouring tiles, and goes on past the edge of D where their number is odd (TMA fills
