@@ -2,16 +2,17 @@
 // tokens on its columns), K split over a cluster, everything resident in one wave.
 //
 // clang-format off
-// | who            | does                                | waits on                           | arrives at       |
-// |----------------|-------------------------------------|------------------------------------|------------------|
-// | producer lane  | TMA of B and A                      | empty, after the ring's first round| full, with bytes |
-// | consumer warps | table of factors, WGMMA, promotion  | full                               | empty, per warp  |
-// | all threads    | cluster barrier 1: the peers run    | before the first remote store      |                  |
-// | all threads    | cluster barrier 2: fragments sent   | before the sums are read           |                  |
+// | who            | does                               | waits on                     | arrives at |
+// |----------------|------------------------------------|------------------------------|------------|
+// | producer lane  | TMA of B and A                     | empty, after the first round | full       |
+// | consumer warps | table of factors, WGMMA, promotion | full                         | empty      |
+// | all threads    | cluster barrier 1: the peers run   | before the first remote store             |
+// | all threads    | cluster barrier 2: fragments sent  | before the sums are read                  |
 // clang-format on
 //
 // One CTA computes `rows()` rows of B over its share of K; nothing is persistent. The producer
-// starts the whole ring before anyone else is ready; B's loads do not wait for the previous kernel.
+// starts the whole ring before anyone else is ready. Under programmatic dependent launch everything
+// is read after the previous kernel: B may be its output.
 #pragma once
 
 #include "common/decode_config.cuh"

@@ -1,12 +1,12 @@
 // D[M, N] = (A sfa) (B sfb)^T for FP8 operands on SM90: persistent, warp-specialised.
 //
 // clang-format off
-// | warpgroup       | warp | does                                    | waits on | arrives at           |
-// |-----------------|------|-----------------------------------------|----------|----------------------|
-// | 0..consumers-1  | all  | WGMMA, promotion, epilogue              | full     | empty of each writer |
-// | consumers       | 0    | TMA of A, B and factors                 | empty    | full, with bytes     |
-// |                 | 1    | headers: factors of B, tile coordinates | empty    | full                 |
-// |                 | 2, 3 | factors that TMA cannot take, or C      | empty    | full                 |
+// | warpgroup      | warp | does                              | waits on | arrives at           |
+// |----------------|------|-----------------------------------|----------|----------------------|
+// | 0..consumers-1 | all  | WGMMA, promotion, epilogue        | full     | empty of each writer |
+// | consumers      | 0    | TMA of A, B and factors           | empty    | full, with bytes     |
+// |                | 1    | headers: factors of B, the tile   | empty    | full                 |
+// |                | 2, 3 | factors that TMA cannot take, or C| empty    | full                 |
 // clang-format on
 //
 // K past the end is zero-filled by TMA and adds nothing; k >= 1 is the host's promise.
