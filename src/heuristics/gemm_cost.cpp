@@ -13,7 +13,6 @@
 namespace deepgemm::heuristics {
 namespace {
 
-using device::ElementType;
 using device::GemmConfig;
 
 bool reads_c(const GemmConfig& c) {

@@ -2,6 +2,7 @@
 #include "deepgemm/gemm.hpp"
 
 #include <cmath>
+#include <optional>
 #include <string>
 
 #include "backend/cpu/cpu_backend.hpp"
@@ -164,8 +165,8 @@ void gemm(const GemmArgs& given, const CallOptions& options) {
   check_memory(given);
   ops::check_sms(options);
   if (problem.m == 0 || problem.n == 0) return;
-  GemmArgs turned;
-  const GemmArgs& args = ops::with_scales_by_rows(given, turned);
+  const std::optional<GemmArgs> turned = ops::with_scales_by_rows(given);
+  const GemmArgs& args = turned ? *turned : given;
   if (args.a.values.device.kind == DeviceKind::cpu) {
     cpu::gemm(problem, args, options.accumulate_in_f64);
     return;

@@ -121,14 +121,14 @@ Granularity resolve_granularity(std::string_view name, std::string_view sf_name,
   return canonical(*operand.granularity, rows, k);
 }
 
-const GemmArgs& with_scales_by_rows(const GemmArgs& args, GemmArgs& copy) {
+std::optional<GemmArgs> with_scales_by_rows(const GemmArgs& args) {
   const bool turn_a = a_is_k_by_m(args.layout) && args.a.sf;
   const bool turn_b = b_is_k_by_n(args.layout) && args.b.sf;
-  if (!turn_a && !turn_b) return args;
-  copy = args;
-  if (turn_a) copy.a.sf = by_rows(*args.a.sf, true);
-  if (turn_b) copy.b.sf = by_rows(*args.b.sf, true);
-  return copy;
+  if (!turn_a && !turn_b) return std::nullopt;
+  GemmArgs turned = args;
+  if (turn_a) turned.a.sf = by_rows(*args.a.sf, true);
+  if (turn_b) turned.b.sf = by_rows(*args.b.sf, true);
+  return turned;
 }
 
 }  // namespace deepgemm::ops

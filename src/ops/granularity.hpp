@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -32,8 +33,8 @@ bool fits(const TensorView& sf, const Granularity& granularity, std::int64_t row
                                      const Granularity& granularity, std::int64_t rows,
                                      std::int64_t k, std::string_view turned_by = {});
 
-// `args` with the factors of both operands as [rows, k], as plan and cpu take them: `args` itself,
-// or `copy` where the layout turns a scaled operand.
-const GemmArgs& with_scales_by_rows(const GemmArgs& args, GemmArgs& copy);
+// `args` with the factors of both operands as [rows, k], as plan and cpu take them; nothing where
+// they lie so already, which is always so in layout nt.
+std::optional<GemmArgs> with_scales_by_rows(const GemmArgs& args);
 
 }  // namespace deepgemm::ops

@@ -1,5 +1,6 @@
 // explain, prepare and the list of selectable kernels.
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "core/text.hpp"
@@ -54,9 +55,9 @@ plan::SmBudget budget_of(const ReportOptions& options) {
 }
 
 plan::GemmPlan plan_of(const GemmArgs& args, const ReportOptions& options) {
-  GemmArgs turned;
-  return plan::make_gemm_plan(make_problem(args), ops::with_scales_by_rows(args, turned),
-                              options.policy, budget_of(options));
+  const std::optional<GemmArgs> turned = ops::with_scales_by_rows(args);
+  return plan::make_gemm_plan(make_problem(args), turned ? *turned : args, options.policy,
+                              budget_of(options));
 }
 
 CandidateReport candidate(const heuristics::GemmChoice& choice) {
@@ -88,10 +89,11 @@ CandidateReport candidate(const heuristics::DecodeChoice& choice) {
 }
 
 std::vector<CandidateReport> candidates_of(const GemmArgs& args, const ReportOptions& options) {
-  GemmArgs turned;
-  const plan::GemmCandidates found = plan::gemm_candidates(
-      make_problem(args), ops::with_scales_by_rows(args, turned), budget_of(options));
+  const std::optional<GemmArgs> turned = ops::with_scales_by_rows(args);
+  const plan::GemmCandidates found =
+      plan::gemm_candidates(make_problem(args), turned ? *turned : args, budget_of(options));
   std::vector<CandidateReport> reports;
+  reports.reserve(found.fp8.size() + found.decode.size());
   for (const auto& choice : found.fp8) reports.push_back(candidate(choice));
   for (const auto& choice : found.decode) reports.push_back(candidate(choice));
   std::sort(reports.begin(), reports.end(),
