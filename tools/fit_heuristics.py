@@ -104,6 +104,20 @@ def fit(
     return fitted
 
 
+def predictions(
+    samples: Samples,
+    fitted: dict[Shape, np.ndarray[Any, Any]],
+    terms: Callable[[Problem, Shape], list[float]],
+) -> dict[Problem, list[tuple[float, float, Shape]]]:
+    """Per problem, each shape's predicted and measured time."""
+    found: dict[Problem, list[tuple[float, float, Shape]]] = defaultdict(list)
+    for shape, points in samples.items():
+        for problem, us in points:
+            predicted = float(np.dot(terms(problem, shape), fitted[shape]))
+            found[problem].append((predicted, us, shape))
+    return found
+
+
 def chosen(
     samples: Samples,
     fitted: dict[Shape, np.ndarray[Any, Any]],
@@ -111,13 +125,8 @@ def chosen(
 ) -> dict[Shape, np.ndarray[Any, Any]]:
     """The shapes that the model chooses for two problems or more; others only cost compiles."""
     wins: dict[Shape, int] = defaultdict(int)
-    candidates: dict[tuple[int, Problem], list[tuple[float, Shape]]] = defaultdict(list)
-    for shape, points in samples.items():
-        for problem, _ in points:
-            predicted = float(np.dot(terms(problem, shape), fitted[shape]))
-            candidates[shape[0], problem].append((predicted, shape))
-    for options in candidates.values():
-        wins[min(options)[1]] += 1
+    for options in predictions(samples, fitted, terms).values():
+        wins[min(options)[2]] += 1
     return {shape: values for shape, values in fitted.items() if wins[shape] >= 2}
 
 
@@ -128,15 +137,9 @@ def report(
     terms: Callable[[Problem, Shape], list[float]],
 ) -> None:
     """Prints the regret of the model's choices."""
-    choices: dict[Problem, list[tuple[float, float]]] = defaultdict(list)
-    for shape, points in samples.items():
-        for problem, us in points:
-            predicted = float(np.dot(terms(problem, shape), fitted[shape]))
-            choices[problem].append((predicted, us))
-    regrets = sorted(
-        min(points)[1] / min(us for _, us in points) - 1 for points in choices.values()
-    )
-    errors = [abs(p / us - 1) for points in choices.values() for p, us in points]
+    choices = predictions(samples, fitted, terms).values()
+    regrets = sorted(min(points)[1] / min(us for _, us, _ in points) - 1 for points in choices)
+    errors = [abs(p / us - 1) for points in choices for p, us, _ in points]
     print(
         f"{name}: {len(regrets)} problems, {len(fitted)} shapes; regret median "
         f"{np.median(regrets):.1%}, mean {np.mean(regrets):.1%}, max {regrets[-1]:.1%}; "

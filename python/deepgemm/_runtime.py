@@ -48,8 +48,13 @@ def info() -> dict[str, Any]:
         run here, on a GPU of compute capability 9.0.
     """
     found = ext.runtime_info()
-    hopper = any(tuple(gpu["compute_capability"]) == (9, 0) for gpu in found["gpus"])
-    return {**found, "usable": hopper and bool(found["nvrtc_path"]) and not found["nvrtc_problem"]}
+    compiler = bool(found["nvrtc_path"]) and not found["nvrtc_problem"]
+    return {**found, "usable": bool(hopper_gpus(found)) and compiler}
+
+
+def hopper_gpus(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Of what :func:`info` found, the GPUs that kernels run on: compute capability 9.0."""
+    return [gpu for gpu in found["gpus"] if tuple(gpu["compute_capability"]) == (9, 0)]
 
 
 def cache_info() -> dict[str, Any]:
@@ -88,7 +93,15 @@ def explain(op: str, *operands: Any, device: int | None = None, **options: Any) 
         ValueError: unknown ``op``, or what the operation itself would raise. TypeError: operands
             that are neither arrays nor M, N, K.
     """
-    return _report(op, operands, options, device, compile=False)
+    if op != "gemm":
+        raise ValueError(f'op: found {op!r}, need one of "gemm"')
+    numbers = sum(_is_integer(operand) for operand in operands)
+    if len(operands) == 3 and numbers == 3:
+        return _report_shape(*operands, device=device, compile=False, **options)
+    if numbers or not 2 <= len(operands) <= 3:
+        found = ", ".join(_shown(operand) for operand in operands) or "none"
+        raise TypeError(f"operands: found {found}, need M, N, K or arrays a, b (and out)")
+    return _report_arrays(*operands, device=device, **options)
 
 
 def warmup(
@@ -126,25 +139,6 @@ def warmup(
         if progress is not None:
             progress(number, len(every), report)
     return reports
-
-
-def _report(
-    op: str,
-    operands: tuple[Any, ...],
-    options: dict[str, Any],
-    device: int | None,
-    *,
-    compile: bool,
-) -> Report:
-    if op != "gemm":
-        raise ValueError(f'op: found {op!r}, need one of "gemm"')
-    numbers = sum(_is_integer(operand) for operand in operands)
-    if len(operands) == 3 and numbers == 3:
-        return _report_shape(*operands, device=device, compile=compile, **options)
-    if numbers or not 2 <= len(operands) <= 3:
-        found = ", ".join(_shown(operand) for operand in operands) or "none"
-        raise TypeError(f"operands: found {found}, need M, N, K or arrays a, b (and out)")
-    return _report_arrays(*operands, device=device, compile=compile, **options)
 
 
 def _is_integer(x: Any) -> bool:
@@ -238,7 +232,6 @@ def _report_arrays(
     out: Any = None,
     *,
     device: int | None,
-    compile: bool,
     c: Any = None,
     bias: Any = None,
     activation: str | None = None,
@@ -265,6 +258,6 @@ def _report_arrays(
         granularity,
         as_policy(policy),
         device,
-        compile,
+        False,  # compile
     )
     return Report(**found, problem={"op": "gemm", "layout": layout})

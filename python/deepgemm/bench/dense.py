@@ -26,7 +26,9 @@ class Options:
     rival: bool = True
 
 
-def _prepare(case: Case, support: Any) -> tuple[Callable[[], Any], Callable[[], Any] | None, float]:
+def _prepare(
+    case: Case, support: Any, with_rival: bool
+) -> tuple[Callable[[], Any], Callable[[], Any] | None, float]:
     """Return (our call, the rival's call or None, our error against FP64)."""
     blocks_a, blocks_b = case.granularities
     a = deepgemm.quantize(support.random_matrix(case.m, case.k, 1), blocks_a)
@@ -43,18 +45,20 @@ def _prepare(case: Case, support: Any) -> tuple[Callable[[], Any], Callable[[], 
 
     ours()
     error = support.error_against_fp64(out, a, b, granularity)
-    try:
-        rival = support.cublaslt_tensorwise(a.values, b.values, case.out_dtype)
-        rival()
-    except RuntimeError:
-        rival = None
+    rival = None
+    if with_rival:
+        try:
+            rival = support.cublaslt_tensorwise(a.values, b.values, case.out_dtype)
+            rival()
+        except RuntimeError:
+            rival = None
     return ours, rival, float(error)
 
 
 def measure(case: Case, support: Any, options: Options) -> Row:
     """Measure one case and return its row."""
-    ours, rival, error = _prepare(case, support)
-    calls = [ours, rival] if rival is not None and options.rival else [ours]
+    ours, rival, error = _prepare(case, support, options.rival)
+    calls = [ours, rival] if rival is not None else [ours]
     if options.mode == "burst":
         times = [
             statistics.median(samples)

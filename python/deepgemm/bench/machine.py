@@ -22,8 +22,9 @@ def _output(command: list[str], folder: Path | None = None) -> str:
 
 def hopper_gpus() -> list[dict[str, Any]]:
     """Return the GPUs that the kernels run on: compute capability 9.0."""
-    gpus = deepgemm.info()["gpus"]
-    return [gpu for gpu in gpus if tuple(gpu["compute_capability"]) == (9, 0)]
+    from deepgemm._runtime import hopper_gpus as hopper_of
+
+    return hopper_of(deepgemm.info())
 
 
 def gpu_problem() -> str:

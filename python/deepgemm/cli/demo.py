@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import numpy as np
-
 from deepgemm.cli.exits import FAILED, WELL, WRONG_USE, count
 
 T = TypeVar("T")
@@ -96,6 +94,8 @@ def describe_model(console: Console, chosen: Any) -> None:
 
 def compute(console: Console, chosen: Any, place: Any) -> Any:
     """Encode the sentences in every way; return the `report.Outcome`."""
+    import numpy as np
+
     from deepgemm.demo import encoder, linear, report
 
     def encode(kind: Any, dtype: type) -> Any:

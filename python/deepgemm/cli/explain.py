@@ -1,12 +1,16 @@
 """``deepgemm explain M N K``: which kernel and config, and why."""
 
+from __future__ import annotations
+
 import argparse
 import json
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from deepgemm._runtime import Report
 from deepgemm.cli.problems import add_problem_options, problem_options
+
+if TYPE_CHECKING:
+    from deepgemm._runtime import Report
 
 NOTHING = "nothing to compute: the product is empty"
 

@@ -38,12 +38,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _problems(found: dict[str, Any]) -> list[str]:
     """What keeps kernels from running here, each with its remedy."""
+    from deepgemm._runtime import hopper_gpus
+
     problems = []
     if found["driver_problem"]:
         problems.append(str(found["driver_problem"]))
     elif not found["gpus"]:
         problems.append("the driver finds no GPU: is CUDA_VISIBLE_DEVICES set to nothing?")
-    elif not any(tuple(gpu["compute_capability"]) == (9, 0) for gpu in found["gpus"]):
+    elif not hopper_gpus(found):
         problems.append("no GPU of compute capability 9.0 (H100, H200, H800, H20, GH200)")
     if found["nvrtc_problem"] or not found["nvrtc_path"]:
         problems.append(_nvrtc_problem(str(found["nvrtc_problem"])))
