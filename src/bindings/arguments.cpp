@@ -67,10 +67,6 @@ DType default_out_dtype(DType a) {
   return DType::bfloat16;
 }
 
-void require_matrix(const TensorView& view, const char* operand) {
-  if (view.rank != 2) throw ValueError(complaint(operand, describe(view), "rank 2"));
-}
-
 }  // namespace
 
 ScaledView Operand::scaled_view() const {
@@ -99,7 +95,6 @@ Operand import_operand(nb::handle object, const char* name, const char* sf_name)
   if (sf.is_none()) return operand;
   if (is_number(sf)) {
     operand.factor = parse_number(sf, sf_name);
-    operand.has_factor = true;
     return operand;
   }
   operand.sf = import_array(sf, sf_name);
@@ -107,6 +102,10 @@ Operand import_operand(nb::handle object, const char* name, const char* sf_name)
     operand.granularity = parse_granularity(items[2], "granularity");
   }
   return operand;
+}
+
+void require_matrix(const TensorView& view, const char* operand) {
+  if (view.rank != 2) throw ValueError(complaint(operand, describe(view), "rank 2"));
 }
 
 Granularity parse_granularity(nb::handle pair, const char* argument) {
@@ -194,7 +193,8 @@ GemmCall import_gemm(const GemmHandles& handles) {
   call.args.b = call.b.scaled_view();
   call.args.activation = parse_activation(handles.activation);
   const double alpha = parse_number(handles.alpha, "alpha");
-  call.args.alpha = to_float(alpha * call.a.factor * call.b.factor, "alpha");
+  call.args.alpha =
+      to_float(alpha * call.a.factor.value_or(1) * call.b.factor.value_or(1), "alpha");
   if (!handles.out_scale.is_none()) {
     call.args.out_scale = to_float(parse_number(handles.out_scale, "out_scale"), "out_scale");
   }

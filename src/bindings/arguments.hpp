@@ -17,12 +17,12 @@ struct Operand {
   Array values;
   std::optional<Array> sf;
   std::optional<Granularity> granularity;
-  double factor = 1.0;  // an sf given as a number: folded into alpha
-  bool has_factor = false;
+  std::optional<double> factor;  // an sf given as a number: folded into alpha
 
   ScaledView scaled_view() const;
 };
 Operand import_operand(nb::handle object, const char* name, const char* sf_name);
+void require_matrix(const TensorView& view, const char* operand);  // rank 2
 
 // (rows, k): positive integers, or None or 0 for "the whole extent".
 Granularity parse_granularity(nb::handle pair, const char* argument);
@@ -53,6 +53,5 @@ GemmCall import_gemm(const GemmHandles& handles);
 
 // Options of this thread (deepgemm.options), for a device; the stream is the caller's.
 CallOptions call_options(Device device);
-void bind_options(nb::module_& module);
 
 }  // namespace deepgemm::bindings

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "bindings/bind.hpp"
 #include "bindings/device_array.hpp"
 #include "bindings/errors.hpp"
 #include "bindings/scalars.hpp"
@@ -25,9 +26,7 @@ struct Export {
     shape = view.shape;
     strides = view.strides;
     managed.tensor.data = view.data;
-    managed.tensor.device = {
-        view.device.kind == DeviceKind::cpu ? dlpack::device_cpu : dlpack::device_cuda,
-        view.device.index};
+    managed.tensor.device = dlpack_device(view.device);
     managed.tensor.rank = view.rank;
     managed.tensor.dtype = dlpack_type(view.dtype);
     managed.tensor.shape = shape.data();
@@ -96,11 +95,9 @@ nb::object to_dlpack(const DeviceArray& array, nb::handle stream, nb::handle max
   return capsule;
 }
 
-nb::tuple dlpack_device(const DeviceArray& array) {
-  const Device device = array.view().device;
-  return nb::make_tuple(
-      device.kind == DeviceKind::cpu ? int{dlpack::device_cpu} : int{dlpack::device_cuda},
-      device.index);
+nb::tuple device_pair(const DeviceArray& array) {
+  const dlpack::Device device = dlpack_device(array.view().device);
+  return nb::make_tuple(int{device.type}, device.index);
 }
 
 Device device_from_index(int index) {
@@ -108,10 +105,11 @@ Device device_from_index(int index) {
   return {DeviceKind::cuda, index};
 }
 
-nb::tuple extents(const std::array<std::int64_t, max_rank>& values, int rank) {
-  nb::list list;
-  for (int i = 0; i < rank; ++i) list.append(values[i]);
-  return nb::tuple(list);
+nb::tuple shape_of(const DeviceArray& array) {
+  return extents_tuple(array.view().shape.data(), array.view().rank);
+}
+nb::tuple strides_of(const DeviceArray& array) {
+  return extents_tuple(array.view().strides.data(), array.view().rank);
 }
 
 DeviceArray from_numpy(nb::handle source, nb::handle dtype, nb::handle device) {
@@ -129,13 +127,9 @@ DeviceArray from_numpy(nb::handle source, nb::handle dtype, nb::handle device) {
     }
     view.dtype = logical;
   }
-  std::int64_t expected = 1;
-  for (int i = view.rank - 1; i >= 0; --i) {
-    if (view.shape[i] > 1 && view.strides[i] != expected && view.size() > 0) {
-      throw ValueError(complaint("array", describe(view), "a C-contiguous array",
-                                 "numpy.ascontiguousarray makes one"));
-    }
-    expected *= view.shape[i];
+  if (!is_row_major(view)) {
+    throw ValueError(complaint("array", describe(view), "a C-contiguous array",
+                               "numpy.ascontiguousarray makes one"));
   }
   const nb::gil_scoped_release released;
   DeviceArray result({view.shape.begin(), view.shape.begin() + view.rank}, view.dtype, place);
@@ -144,7 +138,7 @@ DeviceArray from_numpy(nb::handle source, nb::handle dtype, nb::handle device) {
 }
 
 nb::object to_numpy(const DeviceArray& self) {
-  if (!self.is_contiguous()) {
+  if (!is_row_major(self.view())) {
     throw ValueError(complaint("to_numpy", describe(self.view()), "a contiguous array"));
   }
   const TensorView& view = self.view();
@@ -176,12 +170,9 @@ void bind_device_array(nb::module_& module) {
           "shape"_a, "dtype"_a.none(), "device"_a.none() = 0,
           nb::sig("def __init__(self, shape: Sequence[int], dtype: object, device: int = 0) -> "
                   "None"))
-      .def_prop_ro(
-          "shape", [](const DeviceArray& a) { return extents(a.view().shape, a.view().rank); },
-          nb::sig("def shape(self) -> tuple[int, ...]"))
-      .def_prop_ro(
-          "strides", [](const DeviceArray& a) { return extents(a.view().strides, a.view().rank); },
-          nb::sig("def strides(self) -> tuple[int, ...]"), "In elements.")
+      .def_prop_ro("shape", &shape_of, nb::sig("def shape(self) -> tuple[int, ...]"))
+      .def_prop_ro("strides", &strides_of, nb::sig("def strides(self) -> tuple[int, ...]"),
+                   "In elements.")
       .def_prop_ro("dtype", [](const DeviceArray& a) { return std::string(name(a.view().dtype)); })
       .def_prop_ro("device",
                    [](const DeviceArray& a) {
@@ -209,7 +200,7 @@ void bind_device_array(nb::module_& module) {
            "Waits for all work of the device.")
       .def("__repr__",
            [](const DeviceArray& a) { return "DeviceArray(" + describe(a.view()) + ")"; })
-      .def("__dlpack_device__", &dlpack_device,
+      .def("__dlpack_device__", &device_pair,
            nb::sig("def __dlpack_device__(self) -> tuple[int, int]"))
       .def("__dlpack__", &to_dlpack, nb::kw_only(), "stream"_a = nb::none(),
            "max_version"_a = nb::none(), "dl_device"_a = nb::none(), "copy"_a = nb::none(),

@@ -31,7 +31,7 @@ nb::tuple granularity_tuple(const Granularity& granularity) {
 nb::tuple quantize_binding(nb::handle x, nb::handle granularity, nb::handle dtype,
                            nb::handle power_of_two, nb::handle amax_floor, nb::handle stream) {
   const Array source = import_array(x, "x");
-  if (source.view.rank != 2) throw ValueError(complaint("x", describe(source.view), "rank 2"));
+  require_matrix(source.view, "x");
   QuantizeOptions options;
   options.granularity =
       granularity.is_none() ? per_tensor : parse_granularity(granularity, "granularity");
@@ -62,9 +62,9 @@ nb::tuple quantize_binding(nb::handle x, nb::handle granularity, nb::handle dtyp
 // driver then waits for the kernel that reads it.
 class Factor {
  public:
-  explicit Factor(const Operand& operand)
-      : values_(operand.values.view), array_({}, DType::float32, values_.device) {
-    const float number = to_float(operand.factor, "sf");
+  Factor(const TensorView& values, double factor)
+      : values_(values), array_({}, DType::float32, values.device) {
+    const float number = to_float(factor, "sf");
     const nb::gil_scoped_release released;
     array_.copy_from(&number);
   }
@@ -80,17 +80,17 @@ nb::object dequantize_binding(nb::handle q, nb::handle out, nb::handle out_dtype
   Operand operand = import_operand(q, "values", "sf");
   std::optional<Factor> factor;
   if (!operand.sf) {
-    if (!operand.has_factor) {
+    if (!operand.factor) {
       throw TypeError(
           complaint("q", "values without scale factors", "(values, sf), as quantize returns"));
     }
-    factor.emplace(operand);
+    factor.emplace(operand.values.view, *operand.factor);
   }
   if (!granularity.is_none()) {
     operand.granularity = parse_granularity(granularity, "granularity");
   }
   const TensorView& view = operand.values.view;
-  if (view.rank != 2) throw ValueError(complaint("values", describe(view), "rank 2"));
+  require_matrix(view, "values");
   std::optional<Array> given;
   std::optional<Output> made;
   if (out.is_none()) {

@@ -28,17 +28,12 @@ void make_view_object(View* self, nb::object array, nb::handle dtype) {
 nb::dict inspect(nb::handle object) {
   const Array array = import_array(object, "array");
   const TensorView& view = array.view;
-  nb::list shape, strides;
-  for (int i = 0; i < view.rank; ++i) {
-    shape.append(view.shape[i]);
-    strides.append(view.strides[i]);
-  }
   nb::dict result;
   result["pointer"] = reinterpret_cast<std::uintptr_t>(view.data);
   result["dtype"] = std::string(name(view.dtype));
   result["device"] = describe(view.device);
-  result["shape"] = nb::tuple(shape);
-  result["strides"] = nb::tuple(strides);
+  result["shape"] = extents_tuple(view.shape.data(), view.rank);
+  result["strides"] = extents_tuple(view.strides.data(), view.rank);
   result["read_only"] = view.read_only;
   return result;
 }

@@ -67,11 +67,11 @@ std::size_t DeviceArray::size_bytes() const {
   return static_cast<std::size_t>(view_.size() * size_in_bytes(view_.dtype));
 }
 
-bool DeviceArray::is_contiguous() const {
+bool is_row_major(const TensorView& view) {
   std::int64_t expected = 1;
-  for (int i = view_.rank - 1; i >= 0; --i) {
-    if (view_.shape[i] != 1 && view_.strides[i] != expected) return view_.size() == 0;
-    expected *= view_.shape[i];
+  for (int i = view.rank - 1; i >= 0; --i) {
+    if (view.shape[i] != 1 && view.strides[i] != expected) return view.size() == 0;
+    expected *= view.shape[i];
   }
   return true;
 }
@@ -95,7 +95,7 @@ void DeviceArray::copy_to(void* host) const {
 }
 
 void DeviceArray::fill(unsigned char byte) {
-  if (!is_contiguous()) {
+  if (!is_row_major(view_)) {
     throw ValueError(complaint("fill", describe(view_), "a contiguous array"));
   }
   if (size_bytes() == 0) return;

@@ -14,6 +14,9 @@ namespace deepgemm::bindings {
 
 namespace nb = nanobind;
 
+// Without gaps, the last dimension fastest; empty arrays and extents of 1 may have any strides.
+bool is_row_major(const TensorView& view);
+
 // Shares its memory with the arrays made from it by strided().
 class DeviceArray {
  public:
@@ -23,7 +26,6 @@ class DeviceArray {
   const TensorView& view() const { return view_; }
   const std::shared_ptr<void>& memory() const { return memory_; }
   std::size_t size_bytes() const;
-  bool is_contiguous() const;
 
   void copy_from(const void* host);
   void copy_to(void* host) const;
@@ -39,7 +41,5 @@ class DeviceArray {
   char* begin_ = nullptr;
   std::size_t capacity_bytes_ = 0;
 };
-
-void bind_device_array(nb::module_& module);
 
 }  // namespace deepgemm::bindings

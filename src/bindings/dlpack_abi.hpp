@@ -30,11 +30,9 @@ enum TypeCode : std::uint8_t {
   code_float = 2,
   code_bfloat = 4,
   code_complex = 5,
-  code_bool = 6,
   code_float8_e4m3fn = 10,
   code_float8_e5m2 = 12,
   code_float8_e8m0fnu = 14,
-  code_float4_e2m1fn = 17,
 };
 
 struct DataType {

@@ -79,6 +79,10 @@ DType dtype_of(const dlpack::DataType& dtype, const char* operand) {
                             "float32, float64 or an integer of 8 to 64 bits"));
 }
 
+dlpack::Device dlpack_device(Device device) noexcept {
+  return {device.kind == DeviceKind::cpu ? dlpack::device_cpu : dlpack::device_cuda, device.index};
+}
+
 dlpack::DataType dlpack_type(DType dtype) noexcept {
   for (const Code& entry : codes) {
     if (entry.dtype == dtype) return {entry.code, entry.bits, 1};

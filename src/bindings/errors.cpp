@@ -1,5 +1,7 @@
 #include "bindings/errors.hpp"
 
+#include "bindings/bind.hpp"
+
 namespace deepgemm::bindings {
 namespace {
 

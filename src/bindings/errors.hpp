@@ -19,7 +19,4 @@ std::string type_name_of(nb::handle object);
 // error of the object's own (KeyboardInterrupt, SystemExit, MemoryError) is thrown on.
 std::string take_python_error();
 
-// Adds Error, CompileError and DriverError to the module and translates the library's exceptions.
-void bind_errors(nb::module_& module);
-
 }  // namespace deepgemm::bindings

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "bindings/arguments.hpp"
+#include "bindings/bind.hpp"
 #include "bindings/errors.hpp"
 #include "bindings/scalars.hpp"
 

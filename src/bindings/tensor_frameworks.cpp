@@ -64,13 +64,6 @@ std::int64_t element_stride(std::int64_t bytes, std::int64_t extent, std::int64_
   return bytes / item_bytes;
 }
 
-void require_rank(std::int64_t rank, const char* operand) {
-  if (rank > max_rank) {
-    throw ValueError(complaint(operand, "rank " + std::to_string(rank),
-                               "rank " + std::to_string(max_rank) + " at most"));
-  }
-}
-
 std::int64_t tuple_item(nb::handle tuple, Py_ssize_t i) {
   return PyLong_AsLongLong(PyTuple_GET_ITEM(tuple.ptr(), i));
 }

@@ -173,8 +173,6 @@ Array import_view(nb::handle object, const char* operand) {
   return array;
 }
 
-}  // namespace
-
 const ArrayType& array_type(nb::handle object, const char* operand) {
   // Why: one entry per exact type, with its type kept alive; the last one is tried first because
   // the operands of a call are mostly of one type. The GIL guards both. A program that makes types
@@ -201,11 +199,23 @@ const ArrayType& array_type(nb::handle object, const char* operand) {
   return entry;
 }
 
-TensorView view_of(const dlpack::Tensor& tensor, const char* operand) {
-  if (tensor.rank > max_rank || tensor.rank < 0) {
-    throw ValueError(complaint(operand, "rank " + std::to_string(tensor.rank),
+}  // namespace
+
+void require_rank(std::int64_t rank, const char* operand) {
+  if (rank > max_rank || rank < 0) {
+    throw ValueError(complaint(operand, "rank " + std::to_string(rank),
                                "rank " + std::to_string(max_rank) + " at most"));
   }
+}
+
+nb::tuple extents_tuple(const std::int64_t* extents, int rank) {
+  nb::list list;
+  for (int i = 0; i < rank; ++i) list.append(extents[i]);
+  return nb::tuple(list);
+}
+
+TensorView view_of(const dlpack::Tensor& tensor, const char* operand) {
+  require_rank(tensor.rank, operand);
   TensorView view;
   view.dtype = dtype_of(tensor.dtype, operand);
   view.rank = tensor.rank;

@@ -57,6 +57,7 @@ Array import_output(nb::handle object, const char* operand);
 
 DType dtype_of(const dlpack::DataType& dtype, const char* operand);
 dlpack::DataType dlpack_type(DType dtype) noexcept;
+dlpack::Device dlpack_device(Device device) noexcept;
 // A str, or the dtype object or scalar class of any framework.
 DType parse_dtype(nb::handle dtype, const char* argument);
 
@@ -66,8 +67,9 @@ Stream find_stream(nb::handle stream, const Array& array);
 // A framework's module, which the caller has imported: we import none ourselves.
 nb::object loaded_module(const char* name);
 
-// Classification, shared by the files of this folder.
-const ArrayType& array_type(nb::handle object, const char* operand);
+// Shared by the files of this folder.
+void require_rank(std::int64_t rank, const char* operand);  // max_rank at most
+nb::tuple extents_tuple(const std::int64_t* extents, int rank);
 TensorView view_of(const dlpack::Tensor& tensor, const char* operand);
 // PyTorch's lazy negation (x.conj().imag) is a bit of the tensor that no export carries.
 void refuse_negative(nb::handle object, DType dtype, const char* operand);

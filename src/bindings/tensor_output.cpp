@@ -15,9 +15,7 @@ namespace {
 using Shape = std::vector<std::int64_t>;
 
 nb::tuple to_tuple(const Shape& shape) {
-  nb::list list;
-  for (std::int64_t extent : shape) list.append(extent);
-  return nb::tuple(list);
+  return extents_tuple(shape.data(), static_cast<int>(shape.size()));
 }
 
 Output import_result(nb::object object) {
@@ -65,9 +63,7 @@ void set_error(void* context, const char*, const char* message) {
 Output allocate_exchange(const Array& like, DType dtype, Shape shape) {
   const dlpack::ExchangeApi& api = *like.type->api;
   dlpack::Tensor prototype;
-  const Device device = like.view.device;
-  prototype.device = {device.kind == DeviceKind::cpu ? dlpack::device_cpu : dlpack::device_cuda,
-                      device.index};
+  prototype.device = dlpack_device(like.view.device);
   prototype.rank = static_cast<std::int32_t>(shape.size());
   prototype.dtype = dlpack_type(dtype);
   prototype.shape = shape.data();
@@ -151,7 +147,7 @@ Output allocate(const Array& like, DType dtype, const Shape& shape) {
 }  // namespace
 
 Output allocate_numpy(DType dtype, const std::int64_t* shape, int rank) {
-  const nb::tuple extents = to_tuple({shape, shape + rank});
+  const nb::tuple extents = extents_tuple(shape, rank);
   const nb::object native = numpy_dtype(dtype);
   if (!native.is_none()) return import_result(numpy_empty()(extents, native));
   return viewed_as(numpy_empty()(extents, storage_name(dtype)), dtype);

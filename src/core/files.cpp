@@ -57,12 +57,12 @@ int write_all(int fd, std::string_view bytes) {
   return 0;
 }
 
+}  // namespace
+
 bool is_directory(const std::string& path) {
   struct stat info{};
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
-
-}  // namespace
 
 std::optional<std::string> read(const std::string& path) {
   // O_NONBLOCK: opening a pipe would wait for a writer.

@@ -21,6 +21,7 @@ std::string write_atomically(const std::string& path, std::string_view bytes);
 // one that leaves nothing behind; else why not. For a directory that is not there yet, in the
 // nearest one above it.
 std::string why_not_writable(const std::string& directory);
+bool is_directory(const std::string& path);
 // mkdir -p with mode 0700 for what it creates. Empty, or why not.
 std::string make_directories(const std::string& path);
 // Empty if the directory exists, is ours (or root's is ours) and no one else may write to it.

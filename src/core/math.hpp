@@ -10,7 +10,10 @@
 
 namespace deepgemm {
 
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) noexcept { return (a + b - 1) / b; }
+// For a >= 0 and b > 0, however large: a + b - 1 could overflow.
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) noexcept {
+  return a / b + (a % b != 0 ? 1 : 0);
+}
 constexpr std::int64_t align_up(std::int64_t value, std::int64_t alignment) noexcept {
   return ceil_div(value, alignment) * alignment;
 }

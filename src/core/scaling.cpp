@@ -1,5 +1,6 @@
 #include "deepgemm/scaling.hpp"
 
+#include "core/math.hpp"
 #include "core/text.hpp"
 
 namespace deepgemm {
@@ -9,10 +10,9 @@ std::string extent_text(std::int64_t extent) {
   return extent == Granularity::whole ? std::string("whole") : to_text(extent);
 }
 
-// Blocks of `block` in `extent`, without the overflow that a + b - 1 would have for a huge block.
+// Blocks of `block` in `extent`.
 std::int64_t blocks(std::int64_t extent, std::int64_t block) {
-  if (block == Granularity::whole) return 1;
-  return extent == 0 ? 0 : (extent - 1) / block + 1;
+  return block == Granularity::whole ? 1 : ceil_div(extent, block);
 }
 
 }  // namespace

@@ -10,9 +10,7 @@ namespace deepgemm {
 namespace {
 
 std::string list_of(const std::array<std::int64_t, max_rank>& values, int count) {
-  std::string text = "[";
-  for (int i = 0; i < count; ++i) text += join(i == 0 ? "" : ", ", values[i]);
-  return text + "]";
+  return list_text(values.data(), static_cast<std::size_t>(count));
 }
 
 }  // namespace

@@ -31,4 +31,10 @@ std::string hex(std::string_view bytes) {
   return text;
 }
 
+std::string list_text(const std::int64_t* values, std::size_t count) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < count; ++i) text += join(i == 0 ? "" : ", ", values[i]);
+  return text + "]";
+}
+
 }  // namespace deepgemm

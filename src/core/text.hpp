@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -45,5 +46,7 @@ inline std::string complaint(std::string_view operand, std::string_view found,
 }
 
 std::string hex(std::string_view bytes);
+// "[2, 3]"
+std::string list_text(const std::int64_t* values, std::size_t count);
 
 }  // namespace deepgemm

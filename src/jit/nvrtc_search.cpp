@@ -2,9 +2,9 @@
 
 #include <dlfcn.h>
 #include <glob.h>
-#include <sys/stat.h>
 
 #include "core/env.hpp"
+#include "core/files.hpp"
 
 namespace deepgemm::jit {
 namespace {
@@ -17,11 +17,6 @@ using Candidates = std::vector<NvrtcCandidate>;
 std::string directory_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == std::string::npos ? std::string() : path.substr(0, slash);
-}
-
-bool is_directory(const std::string& path) {
-  struct stat status{};
-  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
 std::vector<std::string> matches(const std::string& pattern) {
@@ -79,7 +74,7 @@ std::vector<NvrtcCandidate> nvrtc_candidates(const std::string& explicit_path,
   Candidates candidates;
   if (!explicit_path.empty()) {
     // Why nothing else: a wrong setting that is silently replaced hides which compiler was used.
-    if (is_directory(explicit_path)) {
+    if (files::is_directory(explicit_path)) {
       add_directories(candidates, {explicit_path});
     } else {
       candidates.push_back({explicit_path, false});

@@ -8,12 +8,6 @@
 namespace deepgemm::ops {
 namespace {
 
-std::string list_text(const std::int64_t* values, std::size_t count) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < count; ++i) text += join(i == 0 ? "" : ", ", values[i]);
-  return text + "]";
-}
-
 bool is_integer(DType dtype) { return !is_floating(dtype) && dtype != DType::float8_e8m0fnu; }
 
 std::string one_of(std::initializer_list<DType> allowed) {

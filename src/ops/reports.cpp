@@ -14,6 +14,7 @@ namespace deepgemm {
 namespace {
 
 constexpr int h200_sms = 132;
+constexpr const char* general_config = "64x64 tile, FP32 FMA";
 
 void add_fields(KernelReport& report, const plan::GemmPlan& p) {
   const heuristics::GemmChoice& choice = p.choice;
@@ -44,7 +45,7 @@ KernelReport report_of(const plan::GemmPlan& p) {
     report.stages = p.decode.config.stages;
     report.fields.emplace_back("predicted_us", to_text(p.decode.predicted_us));
   } else {
-    report.config = "64x64 tile, FP32 FMA";
+    report.config = general_config;
   }
   return report;
 }
@@ -121,8 +122,7 @@ std::vector<Selectable> all_selectable() {
                    join("out ", plan::name_of(config.out_type), ", ", heuristics::describe(config)),
                    config.threads()});
   }
-  all.push_back(
-      {plan::general_gemm_spec(), "64x64 tile, FP32 FMA", device::GeneralConfig::threads});
+  all.push_back({plan::general_gemm_spec(), general_config, device::GeneralConfig::threads});
   for (int k_per_scale : {0, 32, 128}) {
     for (bool whole_cta : {false, true}) {
       for (bool e5m2 : {false, true}) {

@@ -5,10 +5,12 @@
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 
+#include "contains.hpp"
 #include "core/hash.hpp"
 #include "jit_fixture.hpp"
 
 using namespace deepgemm;
+using test::contains;
 using testing::CacheDirectory;
 using testing::CapturedLog;
 
@@ -18,10 +20,6 @@ const std::string cubin_bytes = std::string("ELF\0\n\n cubin with odd bytes \xff
 
 jit::EntryName entry_name(const std::string& config = "a") {
   return {"deepgemm_test_kernel", jit::family_key(testing::test_kernel(config)), {13, 0}};
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // Replaces the entry's file and expects a miss, one warning with `reason`, and the file gone.

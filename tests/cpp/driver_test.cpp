@@ -10,9 +10,11 @@
 #include <thread>
 #include <vector>
 
+#include "contains.hpp"
 #include "fake_driver/fake_driver.hpp"
 
 using namespace deepgemm;
+using test::contains;
 
 namespace {
 
@@ -26,10 +28,6 @@ std::string reason_with(const char* path) {
   std::string reason;
   CHECK_FALSE(driver::available(&reason));
   return reason;
-}
-
-bool contains(const std::string& text, const char* part) {
-  return text.find(part) != std::string::npos;
 }
 
 CUcontext current_context() {

@@ -5,6 +5,7 @@
 #include <set>
 #include <thread>
 
+#include "contains.hpp"
 #include "deepgemm/error.hpp"
 #include "driver/driver.hpp"
 #include "fake_driver/fake_driver.hpp"
@@ -12,6 +13,7 @@
 #include "jit_fixture.hpp"
 
 using namespace deepgemm;
+using test::contains;
 using testing::CacheDirectory;
 using testing::CapturedLog;
 using testing::fresh_kernel;
@@ -26,10 +28,6 @@ fake::CudaState& state() {
 int compiles() {
   static int (*const count)() = testing::use_fake_nvrtc();
   return count();
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 jit::EntryName entry_name(const jit::KernelSpec& spec) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "contains.hpp"
 #include "deepgemm/error.hpp"
 #include "jit/embedded_sources.hpp"
 #include "jit/nvrtc_compiler.hpp"
@@ -12,13 +13,10 @@
 #include "jit_fixture.hpp"
 
 using namespace deepgemm;
+using test::contains;
 using testing::test_kernel;
 
 namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // The setting that this process was started with; the first test changes it.
 const char* const configured = std::getenv("DEEPGEMM_NVRTC_PATH");

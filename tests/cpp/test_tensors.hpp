@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/cpu/elements.hpp"
+#include "contains.hpp"
 #include "deepgemm/tensor.hpp"
 
 namespace test {
@@ -82,10 +83,6 @@ std::string message_of(Function&& function) {
     return error.what();
   }
   return {};
-}
-
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // Sets an environment variable for the scope.

@@ -30,7 +30,7 @@ template <class Real>
 class Panels {
  public:
   Panels(const TensorView& b, std::int64_t n, std::int64_t k) : k_(k) {
-    const std::int64_t tiles = (n - 1) / tile_n + 1;  // n > 0; n + 63 could overflow
+    const std::int64_t tiles = ceil_div(n, tile_n);
     values_.resize(checked_elements<Real>("b", {tiles, k, tile_n}));
     parallel_for(tiles, product_or_max({k, tile_n}), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t tile = begin; tile < end; ++tile) fill(b, tile, n);
@@ -79,7 +79,7 @@ class Gemm {
   }
 
   void run() const {
-    const std::int64_t blocks = (problem_.m - 1) / block_m + 1;
+    const std::int64_t blocks = ceil_div(problem_.m, block_m);
     std::int64_t cost = product_or_max({block_m, problem_.n, problem_.k / 4 + 8});
     parallel_for(blocks, cost, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t block = begin; block < end; ++block) run_rows(block * block_m);
