@@ -34,7 +34,7 @@ namespace deepgemm::heuristics {
 // kind: 0 for factors of B per 128 columns, 16-bit D; 1, 2, 3 for factors per column, FP32 D that
 // is stored, added to D by TMA, or added to a C that TMA brings.
 struct FittedGemm {
-  int kind, tile_m, tile_n, consumers, cluster_m, cluster_n, ordered;
+  int kind, tile_m, tile_n, consumers, cluster_m, cluster_n, cluster_k, ordered;
   float terms[5];
 };
 inline constexpr FittedGemm fitted_gemm[] = {
@@ -66,11 +66,12 @@ def ceil_div(a: int, b: int) -> int:
 def gemm_terms(problem: Problem, shape: Shape) -> list[float]:
     """Terms of gemm_cost.cpp, in its order."""
     m, n, k = problem
-    kind, tile_m, tile_n, _, cluster_m, cluster_n, _ = shape
+    kind, tile_m, tile_n, _, cluster_m, cluster_n, cluster_k, _ = shape
     clusters = ceil_div(m, tile_m * cluster_m) * ceil_div(n, tile_n * cluster_n)
-    waves = ceil_div(clusters, SMS // (cluster_m * cluster_n))
+    waves = ceil_div(clusters, SMS // (cluster_m * cluster_n * cluster_k))
     inputs, outputs = (m * k + n * k) / 1e6, m * n * OUTPUT_BYTES[kind] / 1e6
-    return [1, waves, waves * ceil_div(k, 128), inputs, outputs]
+    steps = ceil_div(ceil_div(k, 128), cluster_k)
+    return [1, waves, waves * steps, inputs, outputs]
 
 
 def decode_terms(problem: Problem, shape: Shape) -> list[float]:
@@ -150,12 +151,14 @@ def report(
 def read_gemm() -> list[Samples]:
     """The FP8 sweeps, one for each kind, keyed by kind, tile, consumers, cluster and order."""
     kinds: list[Samples] = [defaultdict(list) for _ in OUTPUT_BYTES]
-    for m, n, k, *tile, _stages, cm, cn, ordered, us in read("sweep_fp8.json"):
-        key = (0, *tile, cm, cn, ordered)
+    for m, n, k, *tile, _stages, cm, cn, ck, ordered, us in read("sweep_fp8.json"):
+        if m < 64:  # up to 32 tokens the decode kernel is taken; these rows show why
+            continue
+        key = (0, *tile, cm, cn, ck, ordered)
         kinds[0][key].append(((m, n, k), us))
     columns = read("sweep_fp8_columns.json")
     for m, n, k, epilogue, *tile, _stages, cm, cn, ordered, us in columns:
-        key = (KINDS[epilogue], *tile, cm, cn, ordered)
+        key = (KINDS[epilogue], *tile, cm, cn, 1, ordered)
         kinds[KINDS[epilogue]][key].append(((m, n, k), us))
     return kinds
 

@@ -37,7 +37,8 @@ const FittedGemm& fitted_for(const GemmConfig& c) {
     if (f.kind != kind_of(c)) continue;
     const double area = std::abs(std::log(double(f.tile_m) * f.tile_n / (c.tile_m * c.tile_n)));
     const double distance = area + (f.tile_m != c.tile_m) + (f.cluster_m != c.cluster_m) +
-                            (f.cluster_n != c.cluster_n) + 0.5 * (f.ordered != c.ordered);
+                            (f.cluster_n != c.cluster_n) + (f.cluster_k != c.cluster_k) +
+                            0.5 * (f.ordered != c.ordered);
     if (closest == nullptr || distance < least) {
       least = distance;
       closest = &f;
@@ -53,10 +54,10 @@ double predict(const GemmConfig& c, const GemmRequest& r, std::int64_t waves) {
   const double inputs = 1e-6 * static_cast<double>(r.k) * static_cast<double>(r.m + r.n);
   const double element_bytes = device::bytes_of(r.out_type) * (reads_c(c) ? 2 : 1);
   const double outputs = 1e-6 * static_cast<double>(r.m) * static_cast<double>(r.n) * element_bytes;
-  // Of a split the first CTA's share counts, and what bringing the sums together takes (an
-  // estimate).
+  // Of a split the largest share counts. Bringing the sums together is in the fit where the split
+  // is; elsewhere it is an estimate.
   const double share = std::ceil(k_blocks / c.cluster_k);
-  const double reduction = c.cluster_k > 1 ? 0.7 + 0.15 * c.cluster_k : 0;
+  const double reduction = c.cluster_k == f.cluster_k ? 0 : 0.7 + 0.15 * c.cluster_k;
   // What a wave costs beside its K blocks is mostly its part of D.
   const double wave = f.terms[1] * element_bytes / output_bytes_of_kind[f.kind];
   return f.terms[0] + static_cast<double>(waves) * (wave + share * f.terms[2]) + reduction +
