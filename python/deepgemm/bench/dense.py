@@ -12,7 +12,7 @@ from deepgemm.bench.report import Row
 from deepgemm.bench.suites import Case
 
 MAX_ERROR = {"bfloat16": 1e-5, "float32": 1e-6}
-RIVAL = "cublaslt-tensorwise"
+RIVAL = "cublaslt-tensorwise"  # which accumulates too in rows that do
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,19 @@ def _prepare(
     rival = None
     if with_rival:
         try:
-            rival = support.cublaslt_tensorwise(a.values, b.values, case.out_dtype)
+            rival = _rival(case, support, a.values, b.values)
             rival()
         except RuntimeError:
             rival = None
     return ours, rival, float(error)
+
+
+def _rival(case: Case, support: Any, a: Any, b: Any) -> Callable[[], Any]:
+    if case.accumulate:
+        accumulating: Callable[[], Any] = support.cublaslt_accumulating(a, b)
+        return accumulating
+    product: Callable[[], Any] = support.cublaslt_tensorwise(a, b, case.out_dtype)
+    return product
 
 
 def measure(case: Case, support: Any, options: Options) -> Row:

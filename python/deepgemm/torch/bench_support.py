@@ -117,6 +117,27 @@ def cublaslt_tensorwise(a: torch.Tensor, b: torch.Tensor, out_dtype: str) -> Cal
     return call
 
 
+def cublaslt_accumulating(a: torch.Tensor, b: torch.Tensor) -> Call:
+    """Return a call of cuBLASLt's tensor-wise scaled FP8 product that adds to an FP32 output."""
+    from deepgemm.bench.cublaslt import WORKSPACE_BYTES, accumulating_fp8_gemm
+
+    one = torch.ones((), device="cuda")
+    out = torch.zeros((a.shape[0], b.shape[0]), device="cuda")
+    workspace = torch.empty(WORKSPACE_BYTES, device="cuda", dtype=torch.uint8)
+    held = {"a": a, "b": b, "d": out, "one": one, "workspace": workspace}
+    call = accumulating_fp8_gemm(
+        (a.shape[0], b.shape[0], a.shape[1]),
+        {name: tensor.data_ptr() for name, tensor in held.items()},
+        torch.cuda.current_stream().cuda_stream,
+    )
+
+    def accumulate() -> torch.Tensor:
+        call()
+        return held["d"]
+
+    return accumulate
+
+
 # ---- Time -----------------------------------------------------------------------------------
 
 
