@@ -103,6 +103,19 @@ double predict(const DecodeConfig& c, const float (&terms)[8], const DecodeReque
   return us;
 }
 
+// The table's entry for this config and problem, or null.
+const TunedDecode* tuned_for(const FittedDecode& f, const DecodeRequest& r) {
+  if (r.num_sms != swept_sms) return nullptr;
+  for (const TunedDecode& t : tuned_decode) {
+    if (t.tokens == f.tokens && t.n == r.n && t.k == r.k && t.consumers == f.consumers &&
+        t.stage_blocks == f.stage_blocks && t.stages == f.stages && t.cluster_k == f.cluster_k &&
+        t.ctas_per_sm == f.ctas_per_sm) {
+      return &t;
+    }
+  }
+  return nullptr;
+}
+
 DecodeConfig overridden(DecodeConfig config, const Policy& policy) {
   override_with("consumers", policy.consumers, config.consumers);
   override_with("stage_blocks", policy.stage_blocks, config.stage_blocks);
@@ -138,15 +151,18 @@ const std::vector<DecodeConfig>& selectable_decode_configs() {
 
 std::vector<DecodeChoice> candidates(const DecodeRequest& request) {
   std::vector<DecodeChoice> choices;
-  for_each_config(tokens_for(request.m), request,
-                  [&](const DecodeConfig& config, const FittedDecode& fitted) {
-                    if (misfit(config, request) != nullptr) return;
-                    DecodeChoice choice = choice_of(config, request);
-                    choice.predicted_us = predict(config, fitted.terms, request, choice.grid);
-                    choices.push_back(choice);
-                  });
+  for_each_config(
+      tokens_for(request.m), request, [&](const DecodeConfig& config, const FittedDecode& fitted) {
+        if (misfit(config, request) != nullptr) return;
+        DecodeChoice choice = choice_of(config, request);
+        const TunedDecode* tuned = tuned_for(fitted, request);
+        choice.tuned = tuned != nullptr;
+        choice.predicted_us =
+            tuned ? double{tuned->us} : predict(config, fitted.terms, request, choice.grid);
+        choices.push_back(choice);
+      });
   std::sort(choices.begin(), choices.end(), [](const DecodeChoice& a, const DecodeChoice& b) {
-    return a.predicted_us < b.predicted_us;
+    return a.tuned != b.tuned ? a.tuned : a.predicted_us < b.predicted_us;
   });
   return choices;
 }

@@ -25,6 +25,7 @@ struct DecodeChoice {
   std::int64_t grid = 0;          // CTAs
   std::int64_t shared_bytes = 0;  // of a launch
   double predicted_us = 0;
+  bool tuned = false;  // a sweep found it best for this problem; it goes before all others
 };
 
 inline constexpr int max_decode_tokens = 128;

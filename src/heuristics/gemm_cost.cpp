@@ -64,6 +64,21 @@ double predict(const GemmConfig& c, const GemmRequest& r, std::int64_t waves) {
          inputs * f.terms[3] + outputs * f.terms[4];
 }
 
+// The table's entry for this config and problem, or null.
+const TunedGemm* tuned_for(const GemmConfig& c, const GemmRequest& r) {
+  if (kind_of(c) != 0 || r.num_sms != swept_sms || device::bytes_of(r.out_type) != 2)
+    return nullptr;
+  const std::int64_t row_tiles = ceil_div(r.m, std::int64_t{device::unit_rows});
+  for (const TunedGemm& t : tuned_gemm) {
+    if (t.row_tiles == row_tiles && t.n == r.n && t.k == r.k && t.tile_m == c.tile_m &&
+        t.tile_n == c.tile_n && t.consumers == c.consumers && t.cluster_m == c.cluster_m &&
+        t.cluster_n == c.cluster_n && t.cluster_k == c.cluster_k && t.ordered == c.ordered) {
+      return &t;
+    }
+  }
+  return nullptr;
+}
+
 GemmChoice cost(const GemmConfig& config, const GemmRequest& r) {
   GemmChoice choice;
   choice.config = config;
@@ -77,7 +92,9 @@ GemmChoice cost(const GemmConfig& config, const GemmRequest& r) {
   // As few CTAs as keep the number of waves: fewer share the power.
   const std::int64_t used = std::max<std::int64_t>(1, ceil_div(clusters, choice.waves));
   choice.grid = static_cast<int>(used) * cluster;
-  choice.predicted_us = predict(config, r, choice.waves);
+  const TunedGemm* tuned = tuned_for(config, r);
+  choice.tuned = tuned != nullptr;
+  choice.predicted_us = tuned ? double{tuned->us} : predict(config, r, choice.waves);
   choice.raster_along_n = config.cluster_m == 1 && config.tile_m > config.tile_n;
   choice.raster_group = 8;
   return choice;
@@ -156,7 +173,7 @@ std::vector<GemmChoice> candidates(const GemmRequest& request) {
     set_raster(choices.back(), request, nullptr);
   }
   std::sort(choices.begin(), choices.end(), [](const GemmChoice& a, const GemmChoice& b) {
-    return a.predicted_us < b.predicted_us;
+    return a.tuned != b.tuned ? a.tuned : a.predicted_us < b.predicted_us;
   });
   return choices;
 }

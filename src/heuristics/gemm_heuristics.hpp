@@ -30,6 +30,7 @@ struct GemmChoice {
   int grid = 1;  // CTAs
   std::int64_t tiles = 0, waves = 0;
   double predicted_us = 0;
+  bool tuned = false;  // a sweep found it best for this problem; it goes before all others
 };
 
 // Every config that choose() can return, over all requests.

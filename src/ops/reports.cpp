@@ -1,5 +1,6 @@
 // explain, prepare and the list of selectable kernels.
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string>
 
@@ -93,12 +94,12 @@ std::vector<CandidateReport> candidates_of(const GemmArgs& args, const ReportOpt
   const std::optional<GemmArgs> turned = ops::with_scales_by_rows(args);
   const plan::GemmCandidates found =
       plan::gemm_candidates(make_problem(args), turned ? *turned : args, budget_of(options));
-  std::vector<CandidateReport> reports;
-  reports.reserve(found.fp8.size() + found.decode.size());
-  for (const auto& choice : found.fp8) reports.push_back(candidate(choice));
-  for (const auto& choice : found.decode) reports.push_back(candidate(choice));
-  std::sort(reports.begin(), reports.end(),
-            [](const auto& a, const auto& b) { return a.predicted_us < b.predicted_us; });
+  std::vector<CandidateReport> fp8, decode, reports;
+  for (const auto& choice : found.fp8) fp8.push_back(candidate(choice));
+  for (const auto& choice : found.decode) decode.push_back(candidate(choice));
+  // Each list keeps its order: a tuned config stays before those that are predicted to be faster.
+  std::merge(fp8.begin(), fp8.end(), decode.begin(), decode.end(), std::back_inserter(reports),
+             [](const auto& a, const auto& b) { return a.predicted_us < b.predicted_us; });
   return reports;
 }
 

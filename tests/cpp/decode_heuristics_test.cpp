@@ -1,5 +1,6 @@
 // The choice of decode configs: legal, bounded, fitting, and open to a policy.
 #include "heuristics/decode_heuristics.hpp"
+#include "heuristics/fitted_h200.hpp"
 
 #include <doctest/doctest.h>
 
@@ -64,7 +65,7 @@ TEST_CASE("no request meets a config outside the selectable set, or one that doe
                   device::shared_bytes_per_sm);
           REQUIRE(choice.grid * choice.config.rows() >= 4096 * choice.config.cluster_k);
           REQUIRE(choice.grid % choice.config.cluster_k == 0);
-          if (i > 0) REQUIRE(choices[i - 1].predicted_us <= choice.predicted_us);
+          if (i > 0) REQUIRE((choices[i - 1].tuned || choices[i - 1].predicted_us <= choice.predicted_us));
         }
       }
     }
@@ -84,6 +85,23 @@ TEST_CASE("a bound on the grid leaves out what needs more") {
   for (const DecodeChoice& choice : bounded) CHECK(choice.grid <= 64);
   r.max_ctas = 10;
   CHECK(candidates(r).empty());
+}
+
+TEST_CASE("a tuned problem takes the config that a sweep found, on a device like the swept one") {
+  int met = 0;
+  for (const TunedDecode& t : tuned_decode) {
+    DecodeRequest r = request(t.tokens, t.n, t.k);
+    const DecodeChoice choice = choose(r);
+    CHECK(choice.tuned);
+    CHECK(choice.config.stage_blocks == t.stage_blocks);
+    CHECK(choice.config.stages == t.stages);
+    CHECK(choice.config.cluster_k == t.cluster_k);
+    CHECK(choice.predicted_us == double{t.us});
+    r.num_sms = 66;
+    CHECK_FALSE(choose(r).tuned);
+    ++met;
+  }
+  CHECK(met > 0);
 }
 
 TEST_CASE("a policy picks a candidate, or changes the best one") {

@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "heuristics/fitted_h200.hpp"
 #include "heuristics/gemm_heuristics.hpp"
 
 using namespace deepgemm;
@@ -98,6 +99,25 @@ TEST_CASE("candidates come cheapest first") {
   for (std::size_t i = 1; i < choices.size(); ++i) {
     CHECK(choices[i - 1].predicted_us <= choices[i].predicted_us);
   }
+}
+
+TEST_CASE("a tuned problem takes the config that a sweep found, on a device like the swept one") {
+  int met = 0;
+  for (const TunedGemm& t : tuned_gemm) {
+    GemmRequest r = request(64 * t.row_tiles, t.n, t.k);
+    const GemmChoice choice = choose(r);
+    CHECK(choice.tuned);
+    CHECK(choice.config.tile_m == t.tile_m);
+    CHECK(choice.config.tile_n == t.tile_n);
+    CHECK(choice.config.cluster_k == t.cluster_k);
+    CHECK(choice.predicted_us == double{t.us});
+    r.m -= 63;  // as many tiles
+    CHECK(choose(r).tuned);
+    r.num_sms = 66;
+    CHECK_FALSE(choose(r).tuned);
+    ++met;
+  }
+  CHECK(met > 0);
 }
 
 TEST_CASE("a policy picks a candidate by any of its fields") {
