@@ -57,7 +57,10 @@ struct CallOptions {
   // chosen if it would. The general kernel (see explain) has one CTA for each 64 x 64 of out,
   // whatever this says.
   int num_sms = 0;
-  bool pdl = false;                // programmatic dependent launch
+  bool pdl = false;  // programmatic dependent launch
+  // b is written by nothing that the stream still has before this call (weights): under pdl its
+  // first tiles are loaded before the previous kernel is complete.
+  bool constant_b = false;
   bool accumulate_in_f64 = false;  // CPU backend only: FP64 sums, for tests
 };
 

@@ -22,7 +22,11 @@ def get_options(device: int) -> dict[str, Any]:
     """
 
 def set_options(
-    device: int, num_sms: int | None, pdl: bool | None, deterministic: bool | None
+    device: int,
+    num_sms: int | None,
+    pdl: bool | None,
+    constant_b: bool | None,
+    deterministic: bool | None,
 ) -> None:
     """Replaces this thread's options for `device` (-1: every device)."""
 

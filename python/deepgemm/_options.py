@@ -19,6 +19,7 @@ def set_options(
     *,
     num_sms: int | None = None,
     pdl: bool | None = None,
+    constant_b: bool | None = None,
     deterministic: bool | None = None,
     strict_jit: bool | None = None,
     device: int | None = None,
@@ -32,7 +33,11 @@ def set_options(
             general kernel, which computes what neither takes (``deepgemm.explain`` tells),
             cannot be limited: it has a CTA for each 64 x 64 of out.
         pdl: launch with programmatic dependent launch, so that a kernel's prologue overlaps the
-            end of the one before it in the stream.
+            end of the one before it in the stream. A kernel reads and writes nothing before that
+            one is complete, but for ``constant_b``.
+        constant_b: b is written by nothing that the stream still has before a call, as weights
+            are. With ``pdl``, a product then loads its first tiles of b before the kernel before
+            it is complete. Without ``pdl`` it changes nothing.
         deterministic: forbid kernels whose result depends on the order of atomics. Every kernel
             that exists today gives bit-identical results, whatever this says.
         strict_jit: raise ``deepgemm.Error`` where a kernel would have to be compiled: set it after
@@ -45,7 +50,8 @@ def set_options(
     """
     key = _EVERY_DEVICE if device is None else device
     chosen = ext.get_options(key)
-    given = {"num_sms": num_sms, "pdl": pdl, "deterministic": deterministic}
+    given = {"num_sms": num_sms, "pdl": pdl, "constant_b": constant_b}
+    given["deterministic"] = deterministic
     chosen.update({name: value for name, value in given.items() if value is not None})
     ext.set_options(key, **chosen)
     if strict_jit is not None:
@@ -57,6 +63,7 @@ def options(
     *,
     num_sms: int | None = None,
     pdl: bool | None = None,
+    constant_b: bool | None = None,
     deterministic: bool | None = None,
     strict_jit: bool | None = None,
     device: int | None = None,
@@ -74,6 +81,7 @@ def options(
         set_options(
             num_sms=num_sms,
             pdl=pdl,
+            constant_b=constant_b,
             deterministic=deterministic,
             strict_jit=strict_jit,
             device=device,

@@ -16,7 +16,7 @@ using namespace nb::literals;
 
 struct ThreadOptions {
   std::optional<int> num_sms;
-  std::optional<bool> pdl, deterministic;
+  std::optional<bool> pdl, constant_b, deterministic;
 };
 
 constexpr int every_device = -1;
@@ -44,13 +44,16 @@ nb::dict get_options(nb::handle named) {
   nb::dict result;
   result["num_sms"] = nb::cast(options.num_sms);
   result["pdl"] = nb::cast(options.pdl);
+  result["constant_b"] = nb::cast(options.constant_b);
   result["deterministic"] = nb::cast(options.deterministic);
   return result;
 }
 
-void set_options(nb::handle device, nb::handle num_sms, nb::handle pdl, nb::handle deterministic) {
+void set_options(nb::handle device, nb::handle num_sms, nb::handle pdl, nb::handle constant_b,
+                 nb::handle deterministic) {
   const ThreadOptions options{parse_optional_int(num_sms, "num_sms"),
                               parse_optional_flag(pdl, "pdl"),
+                              parse_optional_flag(constant_b, "constant_b"),
                               parse_optional_flag(deterministic, "deterministic")};
   if (options.num_sms && *options.num_sms < 0) {
     throw ValueError(complaint("num_sms", std::to_string(*options.num_sms), "0 (all) or more"));
@@ -65,6 +68,7 @@ CallOptions call_options(Device device) {
   if (thread_options().empty()) return options;
   options.num_sms = look_up(device.index, &ThreadOptions::num_sms, 0);
   options.pdl = look_up(device.index, &ThreadOptions::pdl, false);
+  options.constant_b = look_up(device.index, &ThreadOptions::constant_b, false);
   return options;
 }
 
@@ -73,9 +77,9 @@ void bind_options(nb::module_& module) {
              nb::sig("def get_options(device: int) -> dict[str, typing.Any]"),
              "Options of this thread for `device` (-1: every device); None where unset.");
   module.def("set_options", &set_options, "device"_a.none(), "num_sms"_a.none(), "pdl"_a.none(),
-             "deterministic"_a.none(),
+             "constant_b"_a.none(), "deterministic"_a.none(),
              nb::sig("def set_options(device: int, num_sms: int | None, pdl: bool | None, "
-                     "deterministic: bool | None) -> None"),
+                     "constant_b: bool | None, deterministic: bool | None) -> None"),
              "Replaces this thread's options for `device` (-1: every device).");
 }
 

@@ -18,7 +18,8 @@ void set_out(const TensorView& out, void*& data, device::i64& row, device::i64& 
   column = out.strides[1];
 }
 
-device::GemmParams fp8_params(const GemmPlan& plan, const GemmProblem& p, const GemmArgs& args) {
+device::GemmParams fp8_params(const GemmPlan& plan, const GemmProblem& p, const GemmArgs& args,
+                              bool constant_b) {
   const device::GemmConfig& c = plan.choice.config;
   const RowsByK a = operand_a(args, p), b = operand_b(args, p);
   device::GemmParams params{};
@@ -41,11 +42,12 @@ device::GemmParams fp8_params(const GemmPlan& plan, const GemmProblem& p, const 
   params.k = static_cast<int>(p.k);
   params.raster_group = plan.choice.raster_group;
   params.raster_along_n = plan.choice.raster_along_n;
+  params.constant_b = constant_b;
   return params;
 }
 
-device::DecodeParams decode_params(const GemmPlan& plan, const GemmProblem& p,
-                                   const GemmArgs& args) {
+device::DecodeParams decode_params(const GemmPlan& plan, const GemmProblem& p, const GemmArgs& args,
+                                   bool constant_b) {
   const device::DecodeConfig& c = plan.decode.config;
   const RowsByK a = operand_a(args, p), b = operand_b(args, p);
   device::DecodeParams params{};
@@ -58,6 +60,7 @@ device::DecodeParams decode_params(const GemmPlan& plan, const GemmProblem& p,
   params.m = static_cast<int>(p.m);
   params.n = static_cast<int>(p.n);
   params.k_blocks = static_cast<int>(p.k / device::block_k);
+  params.constant_b = constant_b;
   return params;
 }
 
@@ -84,10 +87,10 @@ void run(const GemmPlan& plan, CUfunction function, const GemmProblem& problem,
   shape.shared_bytes = static_cast<unsigned>(plan.shared_bytes);
   shape.pdl = options.pdl && plan.kernel != GemmKernel::general;  // it does not wait
   if (plan.kernel == GemmKernel::fp8) {
-    device::GemmParams params = fp8_params(plan, problem, args);
+    device::GemmParams params = fp8_params(plan, problem, args, options.constant_b);
     driver::launch(function, shape, options.stream, &params);
   } else if (plan.kernel == GemmKernel::decode) {
-    device::DecodeParams params = decode_params(plan, problem, args);
+    device::DecodeParams params = decode_params(plan, problem, args, options.constant_b);
     driver::launch(function, shape, options.stream, &params);
   } else {
     device::GeneralGemmParams params = general_params(problem, args);

@@ -310,6 +310,25 @@ def dependent_launches(place: Place) -> None:
     assert oracle.difference(found[0], want) < 1e-6
 
 
+def constant_weights(place: Place) -> None:
+    """With a constant b, its tiles may come before the previous kernel has written a."""
+    rng = np.random.default_rng(18)
+    w = rng.integers(-2, 3, (384, 640)).astype(np.float32)
+    right = deepgemm.quantize(place.put(w), (128, 128))
+    right.values.to_numpy()  # so that nothing in the stream still writes it
+    for m in (3, 40, 300):
+        xs = [rng.integers(-2, 3, (m, 640)).astype(np.float32) for _ in range(4)]
+        inputs = [place.put(x) for x in xs]
+        plain = [deepgemm.gemm(deepgemm.quantize(x, (1, 128)), right).to_numpy() for x in inputs]
+        with deepgemm.options(pdl=place.device >= 0, constant_b=True):
+            for _ in range(10):
+                for x, want in zip(inputs, plain, strict=True):
+                    found = deepgemm.gemm(deepgemm.quantize(x, (1, 128)), right)
+                    again = deepgemm.gemm(deepgemm.quantize(x, (1, 128)), right)
+                    assert oracle.same_bits(found.to_numpy(), want)
+                    assert oracle.same_bits(again.to_numpy(), want)
+
+
 def few_sms(place: Place) -> None:
     """Any number of SMs gives the same bits."""
     rng = np.random.default_rng(17)
@@ -331,7 +350,7 @@ def _bodies() -> Iterator[Callable[[Place], None]]:
     yield from (exact_shapes, granularities, unaligned, epilogue, accumulate, repeat)
     yield from (against_the_cpu, other_dtypes, layouts, nan_and_zero)
     yield from (every_candidate, padding_is_not_read)
-    yield from (dependent_launches, few_sms, strict_after_warmup)
+    yield from (dependent_launches, constant_weights, few_sms, strict_after_warmup)
 
 
 BODIES = {body.__name__: body for body in _bodies()}

@@ -164,6 +164,7 @@ def test_quantize(options, error, text):
         ({"num_sms": 2**40}, ValueError, "num_sms: found 1099511627776, need an integer of 32"),
         ({"num_sms": -1}, ValueError, "num_sms: found -1, need 0"),
         ({"pdl": "x"}, TypeError, "pdl: found an object of type str, need a bool"),
+        ({"constant_b": 1}, TypeError, "constant_b: found 1, need a bool"),
         ({"deterministic": 1}, TypeError, "deterministic: found 1, need a bool"),
         ({"strict_jit": "x"}, TypeError, "strict_jit: found an object of type str, need a bool"),
         ({"device": "x"}, TypeError, "device: found an object of type str, need an integer"),

@@ -9,7 +9,10 @@ import pytest
 
 import deepgemm
 
-UNSET = {"num_sms": None, "pdl": None, "deterministic": None, "strict_jit": False}
+UNSET = {
+    **dict.fromkeys(("num_sms", "pdl", "constant_b", "deterministic")),
+    "strict_jit": False,
+}
 
 
 def test_with_block():
@@ -17,8 +20,10 @@ def test_with_block():
     with deepgemm.options(num_sms=100, pdl=True):
         assert deepgemm.get_options() == {**UNSET, "num_sms": 100, "pdl": True}
         with deepgemm.options(pdl=False, deterministic=True):
-            inner = {"num_sms": 100, "pdl": False, "deterministic": True, "strict_jit": False}
-            assert deepgemm.get_options() == inner
+            inner = {"num_sms": 100, "pdl": False, "deterministic": True}
+            assert deepgemm.get_options() == {**UNSET, **inner}
+        with deepgemm.options(constant_b=True):
+            assert deepgemm.get_options()["constant_b"] is True
         assert deepgemm.get_options()["pdl"] is True
     assert deepgemm.get_options() == UNSET
 

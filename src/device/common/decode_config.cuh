@@ -106,6 +106,7 @@ struct DecodeParams {
   i64 out_row, out_column;
   EpilogueParams epilogue;
   i32 m, n, k_blocks;
+  i32 constant_b;  // B may be read before the previous kernel is complete
 };
 
 static_assert(sizeof(DecodeConfig) == 12, "DecodeConfig must have no padding");

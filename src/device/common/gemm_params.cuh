@@ -36,6 +36,7 @@ struct GemmParams {
   i32 m, n, k;
   i32 raster_group;    // tiles side by side before the other dimension advances
   i32 raster_along_n;  // the group lies along N instead of M
+  i32 constant_b;      // B may be read before the previous kernel is complete
 };
 
 // An operand of the general kernel, read as rows x k whatever its memory looks like.

@@ -12,7 +12,8 @@
 //
 // One CTA computes `rows()` rows of B over its share of K; nothing is persistent. The producer
 // starts the whole ring before anyone else is ready. Under programmatic dependent launch everything
-// is read after the previous kernel: B may be its output.
+// is read after the previous kernel, for B may be its output; with constant_b the ring's first
+// round of B is not.
 #pragma once
 
 #include "common/decode_config.cuh"
@@ -71,12 +72,16 @@ template <DecodeConfig C>
 DEEPGEMM_DEVICE void start_ring(const DecodeParams& p, u32 shared, const DecodeShare& share) {
   DecodeRing<C> ring(shared);
   ring.init(1, C.consumers * warps_per_group);
-  ptx::wait_for_previous_kernel();
   const int first_round = min_of(share.stages, static_cast<int>(C.stages));
+  if (!p.constant_b) ptx::wait_for_previous_kernel();
   for (int i = 0; i < first_round; ++i, ring.advance()) {
     load_rows<C>(p, ring, share, i);
-    load_tokens<C>(p, ring, share, i);
+    if (!p.constant_b) load_tokens<C>(p, ring, share, i);
   }
+  if (!p.constant_b) return;
+  ptx::wait_for_previous_kernel();
+  ring.stage = 0;
+  for (int i = 0; i < first_round; ++i, ring.advance()) load_tokens<C>(p, ring, share, i);
 }
 
 // The same lane: the rest of the CTA's share.

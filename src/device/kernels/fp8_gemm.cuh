@@ -51,11 +51,13 @@ DEEPGEMM_DEVICE void fp8_gemm(const GemmParams& p) {
     ptx::sync_cta();
   }
   ptx::let_next_kernel_start();
-  ptx::wait_for_previous_kernel();
+  const bool produces = warp >= C.consumers * warps_per_group;
+  const int role = warp % warps_per_group;
+  if (!produces || role != 0)
+    ptx::wait_for_previous_kernel();  // the operands' producer does itself
 
-  if (warp >= C.consumers * warps_per_group) {
+  if (produces) {
     ptx::lower_registers<C.producer_registers()>();
-    const int role = warp % warps_per_group;
     if (role == 0) {
       produce_operands<C>(p, shared);
     } else if (role == 1) {
@@ -76,7 +78,7 @@ DEEPGEMM_DEVICE void fp8_gemm(const GemmParams& p) {
     ptx::cluster_sync();
   } else if constexpr (C.cluster_k > 1) {
     ptx::sync_warp();
-    if (warp >= C.consumers * warps_per_group) {
+    if (produces) {
       ptx::cluster_arrive();
       ptx::cluster_wait();
     }

@@ -24,17 +24,40 @@ DEEPGEMM_DEVICE void load_operand(u32 destination, const TensorMap& map, int k, 
   }
 }
 
+// B of a stage, whose full barrier this arms for all of it.
 template <GemmConfig C>
-DEEPGEMM_DEVICE void load_stage(const GemmParams& p, const GemmRing<C>& ring, const Tile& tile,
-                                int kb, int rank) {
+DEEPGEMM_DEVICE void load_b(const GemmParams& p, const GemmRing<C>& ring, const Tile& tile, int kb,
+                            int rank) {
+  ptx::mbarrier_arm(ring.full(), C.stage_transaction_bytes());
+  load_operand<C.tile_n, (C.cluster_m > 1)>(ring.b(), p.b, kb * block_k, tile.column, rank,
+                                            ring.full());
+}
+// The rest of it.
+template <GemmConfig C>
+DEEPGEMM_DEVICE void load_a(const GemmParams& p, const GemmRing<C>& ring, const Tile& tile, int kb,
+                            int rank) {
   const u32 full = ring.full();
-  ptx::mbarrier_arm(full, C.stage_transaction_bytes());
   load_operand<C.tile_m, (C.cluster_n > 1)>(ring.a(), p.a, kb * block_k, tile.row, rank, full);
-  load_operand<C.tile_n, (C.cluster_m > 1)>(ring.b(), p.b, kb * block_k, tile.column, rank, full);
   if constexpr (C.scales_by_tma) {
     ptx::tma_load_2d(ring.sfa(), p.sfa, tile.row, kb, full);
     if constexpr (C.column_scales) ptx::tma_load_2d(ring.sfb(), p.sfb, tile.column, kb, full);
   }
+}
+
+// Under programmatic dependent launch, with a constant B: B of the first tile's first stages while
+// the previous kernel still runs. Returns how many.
+template <GemmConfig C>
+DEEPGEMM_DEVICE int load_b_ahead(const GemmParams& p, u32 shared, const KRange& range,
+                                 const Raster<C>& raster, bool issues) {
+  if (!p.constant_b || !raster.valid()) return 0;
+  const int ahead = min_of(range.count, static_cast<int>(C.stages));
+  GemmRing<C> ring(shared);
+  const Tile tile = raster.tile();
+#pragma unroll 1
+  for (int i = 0; i < ahead; ++i, ring.advance()) {
+    if (issues) load_b<C>(p, ring, tile, range.first + i, raster.rank);
+  }
+  return ahead;
 }
 
 // Run by one warp. Why the whole warp loops and one lane issues: the loop then stays uniform.
@@ -43,13 +66,19 @@ DEEPGEMM_DEVICE void produce_operands(const GemmParams& p, u32 shared) {
   GemmRing<C> ring(shared);
   const bool issues = ptx::elect_one();
   const KRange range = k_range<C>(p);
+  Raster<C> raster(p);
+  int ahead = load_b_ahead<C>(p, shared, range, raster, issues);
+  ptx::wait_for_previous_kernel();
 #pragma unroll 1
-  for (Raster<C> raster(p); raster.valid(); raster.advance()) {
+  for (; raster.valid(); raster.advance()) {
     const Tile tile = raster.tile();
 #pragma unroll 1
-    for (int i = 0; i < range.count; ++i) {
+    for (int i = 0; i < range.count; ++i, --ahead) {
       ring.acquire();
-      if (issues) load_stage<C>(p, ring, tile, range.first + i, raster.rank);
+      if (issues) {
+        if (ahead <= 0) load_b<C>(p, ring, tile, range.first + i, raster.rank);
+        load_a<C>(p, ring, tile, range.first + i, raster.rank);
+      }
       ring.advance();
     }
   }
