@@ -65,7 +65,8 @@ TEST_CASE("no request meets a config outside the selectable set, or one that doe
                   device::shared_bytes_per_sm);
           REQUIRE(choice.grid * choice.config.rows() >= 4096 * choice.config.cluster_k);
           REQUIRE(choice.grid % choice.config.cluster_k == 0);
-          if (i > 0) REQUIRE((choices[i - 1].tuned || choices[i - 1].predicted_us <= choice.predicted_us));
+          if (i > 0)
+            REQUIRE((choices[i - 1].tuned || choices[i - 1].predicted_us <= choice.predicted_us));
         }
       }
     }
