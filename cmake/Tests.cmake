@@ -21,3 +21,18 @@ foreach(source IN LISTS deepgemm_tests)
   add_test(NAME ${test_name} COMMAND ${test_name})
   set_tests_properties(${test_name} PROPERTIES TIMEOUT 300)
 endforeach()
+# A modelled SM90: a libcuda that runs kernels on it and an NVRTC that is g++ (docs/sm90-model.md).
+file(GLOB model_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/model/machine/*.cpp")
+add_library(sm90_driver MODULE model/driver/driver.cpp ${model_sources})
+add_library(sm90_nvrtc MODULE model/compiler/compiler.cpp)
+foreach(part IN ITEMS sm90_driver sm90_nvrtc)
+  target_link_libraries(${part} PRIVATE deepgemm_flags deepgemm_cuda_headers ${CMAKE_DL_LIBS})
+  target_include_directories(${part} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/model"
+                                             "${CMAKE_CURRENT_SOURCE_DIR}/src/device")
+  # Why: g++ 12 warns of overlapping copies in any sum of strings (its bug 105651).
+  target_compile_options(${part} PRIVATE -Wno-restrict)
+endforeach()
+# Kernels are shared objects that find the machine's functions here.
+set_target_properties(sm90_driver PROPERTIES CXX_VISIBILITY_PRESET default)
+target_compile_definitions(sm90_nvrtc
+                           PRIVATE SM90_MODEL_ROOT="${CMAKE_CURRENT_SOURCE_DIR}/model")

@@ -1,0 +1,314 @@
+// A libcuda for the modelled machine: one "SM90 model" device whose memory is the host's and whose
+// kernels are shared objects made by model/compiler. Launches run to their end before they return.
+// Only what the library calls is here.
+//
+// Read at each launch: SM90_MODEL_SEED (0) and SM90_MODEL_MODE (random; eager, lazy, and
+// starve:loads, starve:stores, starve:wgmma, starve:WARP).
+// Read at first use: SM90_MODEL_SMS (6), SM90_MODEL_TRACE (a file), SM90_MODEL_FP8_BITS (0, exact).
+#include <cuda.h>
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "machine/global.hpp"
+#include "machine/machine.hpp"
+#include "machine/tensor_map.hpp"
+
+namespace {
+
+using Entry = void (*)(void*);
+
+std::mutex launch_mutex;
+thread_local std::vector<CUcontext> contexts;
+std::string last_report = "no error";
+
+std::string setting(const char* name, const char* fallback) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0' ? value : fallback;
+}
+
+int multiprocessors() {
+  static const int count = std::max(1, std::atoi(setting("SM90_MODEL_SMS", "6").c_str()));
+  return count;
+}
+
+CUresult Init(unsigned) { return CUDA_SUCCESS; }
+CUresult DriverGetVersion(int* version) {
+  *version = 13000;
+  return CUDA_SUCCESS;
+}
+CUresult GetErrorName(CUresult error, const char** name) {
+  *name = error == CUDA_ERROR_LAUNCH_FAILED ? "the SM90 model stopped the kernel" : "CUDA error";
+  return CUDA_SUCCESS;
+}
+CUresult GetErrorString(CUresult, const char** text) {
+  *text = last_report.c_str();
+  return CUDA_SUCCESS;
+}
+CUresult DeviceGetCount(int* count) {
+  *count = 1;
+  return CUDA_SUCCESS;
+}
+CUresult DeviceGet(CUdevice* device, int ordinal) {
+  *device = ordinal;
+  return ordinal == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+CUresult DeviceGetName(char* name, int length, CUdevice) {
+  std::snprintf(name, static_cast<std::size_t>(length), "SM90 model");
+  return CUDA_SUCCESS;
+}
+CUresult DeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice) {
+  switch (which) {
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+      *value = multiprocessors();
+      break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+      *value = 9;
+      break;
+    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
+      *value = 60 << 20;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+      *value = 232448;
+      break;
+    default:
+      *value = 0;
+  }
+  return CUDA_SUCCESS;
+}
+CUresult DevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
+  *context = reinterpret_cast<CUcontext>(0x1000L);
+  return CUDA_SUCCESS;
+}
+CUresult CtxGetCurrent(CUcontext* context) {
+  *context = contexts.empty() ? nullptr : contexts.back();
+  return CUDA_SUCCESS;
+}
+CUresult CtxPushCurrent(CUcontext context) {
+  contexts.push_back(context);
+  return CUDA_SUCCESS;
+}
+CUresult CtxPopCurrent(CUcontext* context) {
+  if (contexts.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  *context = contexts.back();
+  contexts.pop_back();
+  return CUDA_SUCCESS;
+}
+CUresult Nothing() { return CUDA_SUCCESS; }
+
+// The image has no length: a shared object says where it ends, by its section table.
+std::size_t image_bytes(const unsigned char* elf) {
+  std::uint64_t table;
+  std::uint16_t size, count;
+  std::memcpy(&table, elf + 0x28, 8);
+  std::memcpy(&size, elf + 0x3A, 2);
+  std::memcpy(&count, elf + 0x3C, 2);
+  return table + std::size_t{size} * count;
+}
+
+// Kernels find the machine's functions in this library, which was opened for its caller alone.
+void show_the_machine() {
+  static const bool shown = [] {
+    Dl_info info;
+    return dladdr(reinterpret_cast<void*>(&show_the_machine), &info) != 0 &&
+           dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL) != nullptr;
+  }();
+  static_cast<void>(shown);
+}
+
+CUresult LibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, void**, unsigned,
+                         CUlibraryOption*, void**, unsigned) {
+  if (std::memcmp(code, "\177ELF", 4) != 0) return CUDA_ERROR_INVALID_IMAGE;
+  show_the_machine();
+  std::string path = "/tmp/sm90-kernel-XXXXXX";
+  const int file = mkstemp(path.data());
+  if (file < 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  const std::size_t bytes = image_bytes(static_cast<const unsigned char*>(code));
+  const bool stored = write(file, code, bytes) == static_cast<ssize_t>(bytes);
+  close(file);
+  void* object = stored ? dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
+  unlink(path.c_str());
+  if (object == nullptr) {
+    last_report = dlerror();
+    return CUDA_ERROR_INVALID_IMAGE;
+  }
+  *library = reinterpret_cast<CUlibrary>(object);
+  return CUDA_SUCCESS;
+}
+CUresult LibraryGetKernel(CUkernel* kernel, CUlibrary library, const char*) {
+  *kernel = reinterpret_cast<CUkernel>(dlsym(reinterpret_cast<void*>(library), "sm90_entry"));
+  return *kernel != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+CUresult KernelGetFunction(CUfunction* function, CUkernel kernel) {
+  *function = reinterpret_cast<CUfunction>(kernel);
+  return CUDA_SUCCESS;
+}
+CUresult KernelSetAttribute(CUfunction_attribute, int, CUkernel, CUdevice) { return CUDA_SUCCESS; }
+CUresult FuncLoad(CUfunction) { return CUDA_SUCCESS; }
+
+sm90::Schedule schedule_of(const std::string& mode, const std::string& seed) {
+  sm90::Schedule schedule;
+  schedule.seed = std::strtoull(seed.c_str(), nullptr, 10);
+  if (mode == "eager") schedule.mode = sm90::Schedule::Mode::eager;
+  if (mode == "lazy") schedule.mode = sm90::Schedule::Mode::lazy;
+  if (!mode.starts_with("starve:")) return schedule;
+  const std::string who = mode.substr(7);
+  const std::vector<std::string> units = {"loads", "stores", "wgmma"};
+  const auto unit = std::find(units.begin(), units.end(), who);
+  if (unit != units.end()) {
+    schedule.starved_unit = static_cast<int>(unit - units.begin());
+  } else {
+    schedule.starved_warp = std::atoi(who.c_str());
+  }
+  return schedule;
+}
+
+CUresult run(const sm90::Launch& launch) {
+  const std::string mode = setting("SM90_MODEL_MODE", "random");
+  const std::string seed = setting("SM90_MODEL_SEED", "0");
+  std::lock_guard lock(launch_mutex);
+  try {
+    sm90::Machine(launch, schedule_of(mode, seed)).run();
+    return CUDA_SUCCESS;
+  } catch (const sm90::Failure& failure) {
+    last_report = failure.text + " (SM90_MODEL_MODE=" + mode + " SM90_MODEL_SEED=" + seed + ")";
+    return CUDA_ERROR_LAUNCH_FAILED;
+  }
+}
+
+CUresult LaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters,
+                        void**) {
+  sm90::Launch launch;
+  launch.grid = static_cast<int>(config->gridDimX * config->gridDimY * config->gridDimZ);
+  launch.block = static_cast<int>(config->blockDimX * config->blockDimY * config->blockDimZ);
+  launch.shared_bytes = static_cast<int>(config->sharedMemBytes);
+  launch.multiprocessors = multiprocessors();
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+      launch.cluster = static_cast<int>(config->attrs[i].value.clusterDim.x);
+    }
+  }
+  launch.kernel = [function, parameters] { reinterpret_cast<Entry>(function)(parameters[0]); };
+  return run(launch);
+}
+
+int element_bytes(CUtensorMapDataType type) {
+  switch (type) {
+    case CU_TENSOR_MAP_DATA_TYPE_UINT8:
+      return 1;
+    case CU_TENSOR_MAP_DATA_TYPE_FLOAT32:
+    case CU_TENSOR_MAP_DATA_TYPE_INT32:
+    case CU_TENSOR_MAP_DATA_TYPE_UINT32:
+      return 4;
+    case CU_TENSOR_MAP_DATA_TYPE_FLOAT64:
+    case CU_TENSOR_MAP_DATA_TYPE_INT64:
+      return 8;
+    default:
+      return 2;
+  }
+}
+
+CUresult TensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank,
+                              void* address, const cuuint64_t* extents, const cuuint64_t* pitches,
+                              const cuuint32_t* box, const cuuint32_t*, CUtensorMapInterleave,
+                              CUtensorMapSwizzle swizzle, CUtensorMapL2promotion,
+                              CUtensorMapFloatOOBfill) {
+  sm90::TensorMapBytes bytes{};
+  bytes.magic = sm90::tensor_map_magic;
+  bytes.address = static_cast<std::uint8_t*>(address);
+  bytes.rank = static_cast<std::uint8_t>(rank);
+  bytes.element_bytes = static_cast<std::uint8_t>(element_bytes(type));
+  bytes.swizzle_span = swizzle == CU_TENSOR_MAP_SWIZZLE_128B  ? 128
+                       : swizzle == CU_TENSOR_MAP_SWIZZLE_64B ? 64
+                       : swizzle == CU_TENSOR_MAP_SWIZZLE_32B ? 32
+                                                              : 16;
+  for (cuuint32_t i = 0; i < rank; ++i) {
+    bytes.extents[i] = static_cast<std::uint32_t>(extents[i]);
+    bytes.box[i] = static_cast<std::uint16_t>(box[i]);
+    if (i > 0) bytes.pitches[i - 1] = pitches[i - 1];
+  }
+  std::memset(map, 0, sizeof(*map));
+  std::memcpy(map, &bytes, sizeof(bytes));
+  return CUDA_SUCCESS;
+}
+
+CUresult MemAlloc(CUdeviceptr* address, std::size_t bytes) {
+  *address = sm90::allocate(bytes);
+  return *address != 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+CUresult MemFree(CUdeviceptr address) {
+  return sm90::release(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+CUresult MemcpyHtoD(CUdeviceptr target, const void* source, std::size_t bytes) {
+  std::memcpy(reinterpret_cast<void*>(target), source, bytes);
+  return CUDA_SUCCESS;
+}
+CUresult MemcpyDtoH(void* target, CUdeviceptr source, std::size_t bytes) {
+  std::memcpy(target, reinterpret_cast<const void*>(source), bytes);
+  return CUDA_SUCCESS;
+}
+CUresult MemsetD8(CUdeviceptr target, unsigned char value, std::size_t bytes) {
+  std::memset(reinterpret_cast<void*>(target), value, bytes);
+  return CUDA_SUCCESS;
+}
+CUresult StreamSynchronize(CUstream) { return CUDA_SUCCESS; }
+CUresult ThreadExchangeStreamCaptureMode(CUstreamCaptureMode*) { return CUDA_SUCCESS; }
+
+template <class Function>
+void* address_of(Function function) {
+  return reinterpret_cast<void*>(function);
+}
+
+const std::map<std::string, void*>& entry_points() {
+  static const std::map<std::string, void*> table = {
+      {"cuInit", address_of(Init)},
+      {"cuDriverGetVersion", address_of(DriverGetVersion)},
+      {"cuGetErrorName", address_of(GetErrorName)},
+      {"cuGetErrorString", address_of(GetErrorString)},
+      {"cuDeviceGetCount", address_of(DeviceGetCount)},
+      {"cuDeviceGet", address_of(DeviceGet)},
+      {"cuDeviceGetName", address_of(DeviceGetName)},
+      {"cuDeviceGetAttribute", address_of(DeviceGetAttribute)},
+      {"cuDevicePrimaryCtxRetain", address_of(DevicePrimaryCtxRetain)},
+      {"cuCtxGetCurrent", address_of(CtxGetCurrent)},
+      {"cuCtxPushCurrent", address_of(CtxPushCurrent)},
+      {"cuCtxPopCurrent", address_of(CtxPopCurrent)},
+      {"cuCtxSynchronize", address_of(Nothing)},
+      {"cuLibraryLoadData", address_of(LibraryLoadData)},
+      {"cuLibraryGetKernel", address_of(LibraryGetKernel)},
+      {"cuKernelGetFunction", address_of(KernelGetFunction)},
+      {"cuKernelSetAttribute", address_of(KernelSetAttribute)},
+      {"cuFuncLoad", address_of(FuncLoad)},
+      {"cuLaunchKernelEx", address_of(LaunchKernelEx)},
+      {"cuTensorMapEncodeTiled", address_of(TensorMapEncodeTiled)},
+      {"cuMemAlloc", address_of(MemAlloc)},
+      {"cuMemFree", address_of(MemFree)},
+      {"cuMemcpyHtoD", address_of(MemcpyHtoD)},
+      {"cuMemcpyDtoH", address_of(MemcpyDtoH)},
+      {"cuMemsetD8", address_of(MemsetD8)},
+      {"cuStreamSynchronize", address_of(StreamSynchronize)},
+      {"cuThreadExchangeStreamCaptureMode", address_of(ThreadExchangeStreamCaptureMode)},
+  };
+  return table;
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) CUresult cuGetProcAddress_v2(
+    const char* symbol, void** function, int, cuuint64_t, CUdriverProcAddressQueryResult* status) {
+  const auto found = entry_points().find(symbol);
+  const bool present = found != entry_points().end();
+  *function = present ? found->second : nullptr;
+  if (status != nullptr) {
+    *status = present ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  }
+  return CUDA_SUCCESS;
+}

@@ -1,0 +1,275 @@
+// The scheduler: which thread runs and which asynchronous operation takes effect next.
+#include "machine/machine.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace sm90 {
+namespace {
+
+Machine* machine = nullptr;
+Thread* running = nullptr;
+
+// Thrown through no frame: a fiber that fails records its report and suspends for good.
+void body_of(void* argument) {
+  auto& thread = *static_cast<Thread*>(argument);
+  Machine::current().launch.kernel();
+  thread.exited = true;
+  thread.fiber.suspend();
+  std::abort();  // an exited thread is never resumed
+}
+
+bool all_blocked(const Warp& warp) {
+  return std::all_of(warp.lanes.begin(), warp.lanes.end(),
+                     [](const Thread* t) { return t->exited || t->blocked; });
+}
+
+}  // namespace
+
+std::string line_of(const Where& where) {
+  const char* file = std::strstr(where.file_name(), "device/");
+  return std::string(file != nullptr ? file + 7 : where.file_name()) + ":" +
+         std::to_string(where.line());
+}
+
+std::string row_of(const Thread& t) {
+  return "CTA " + std::to_string(t.cta->index) + " warp " + std::to_string(t.warp->index);
+}
+
+std::string name_of(const Thread& t) { return row_of(t) + " lane " + std::to_string(t.lane); }
+
+Machine::Machine(const Launch& launch_, const Schedule& schedule)
+    : launch(launch_), schedule_(schedule), random_(schedule.seed) {
+  machine = this;
+}
+Machine::~Machine() { machine = nullptr; }
+Machine& Machine::current() { return *machine; }
+Thread& Machine::thread() { return *running; }
+
+std::uint64_t Machine::draw(std::uint64_t below) { return random_() % below; }
+
+bool Machine::tracing() {
+  static const bool wanted = std::getenv("SM90_MODEL_TRACE") != nullptr;
+  return wanted;
+}
+
+void Machine::trace(const std::string& row, char kind, const std::string& words) {
+  if (!tracing()) return;
+  static std::FILE* const file = std::fopen(std::getenv("SM90_MODEL_TRACE"), "w");
+  if (file == nullptr) return;
+  std::fprintf(file, "%llu|%s|%c|%s\n", static_cast<unsigned long long>(step_), row.c_str(), kind,
+               words.c_str());
+  std::fflush(file);
+}
+
+void Machine::block(Wait wait) {
+  Thread& self = *running;
+  if (wait.ready()) return;
+  self.wait = std::move(wait);
+  self.blocked = true;
+  const bool shown = self.lane == 0 && tracing();
+  if (shown) trace(row_of(self), '+', line_of(self.wait.where));
+  self.fiber.suspend();
+  if (shown) trace(row_of(self), '-', line_of(self.wait.where));
+}
+
+void Machine::maybe_yield() {
+  if (schedule_.mode == Mode::eager || draw(8) != 0) return;
+  running->fiber.suspend();
+}
+
+void Machine::fail_later(const std::string& text) {
+  if (failure_.empty()) failure_ = text;
+}
+
+void Machine::fail(const std::string& text, const Where& where) {
+  fail_later(line_of(where) + ": " + name_of(*running) + ": " + text);
+  running->exited = true;
+  running->fiber.suspend();
+  std::abort();
+}
+
+void Machine::enqueue(Unit unit, std::function<bool()> possible, std::function<void()> act,
+                      std::string what) {
+  operations_.push_back({unit, std::move(possible), std::move(act), std::move(what)});
+  while (schedule_.mode == Mode::eager && failure_.empty() && run_operation(false, false)) {
+  }
+}
+
+void Machine::start_cta(Cluster& cluster, int index, int rank) {
+  cluster.ctas.push_back(std::make_unique<Cta>());
+  Cta& cta = *cluster.ctas.back();
+  cta.cluster = &cluster;
+  cta.index = index;
+  cta.rank = rank;
+  cta.running = launch.block;
+  const auto bytes = static_cast<std::size_t>(launch.shared_bytes);
+  cta.shared.bytes.assign(bytes, 0xCD);
+  cta.shared.written.assign(bytes, 0);
+  cta.shared.unfenced.assign(bytes / 16 + 1, -1);
+  const int registers = std::min(255, 65536 / launch.block / 8 * 8);
+  for (int i = 0; i < launch.block; ++i) {
+    if (i % 128 == 0) {
+      cta.groups.push_back(std::make_unique<Warpgroup>());
+      cta.groups.back()->cta = &cta;
+    }
+    if (i % 32 == 0) {
+      cta.warps.push_back(std::make_unique<Warp>());
+      cta.warps.back()->index = i / 32;
+      cta.warps.back()->registers = registers;
+      cta.warps.back()->group = cta.groups.back().get();
+      warps_.push_back(cta.warps.back().get());
+    }
+    cta.threads.push_back(std::make_unique<Thread>());
+    Thread& thread = *cta.threads.back();
+    thread.cta = &cta;
+    thread.warp = cta.warps.back().get();
+    thread.index = i;
+    thread.lane = i % 32;
+    thread.warp->lanes.push_back(&thread);
+    cta.groups.back()->threads.push_back(&thread);
+    thread.fiber.start(&body_of, &thread);
+  }
+}
+
+void Machine::start(int first_cluster, int clusters) {
+  clusters_.clear();
+  warps_.clear();
+  operations_.clear();
+  done_.clear();
+  for (int i = first_cluster; i < first_cluster + clusters; ++i) {
+    clusters_.push_back(std::make_unique<Cluster>());
+    clusters_.back()->running = launch.cluster * launch.block;
+    for (int rank = 0; rank < launch.cluster; ++rank) {
+      start_cta(*clusters_.back(), i * launch.cluster + rank, rank);
+    }
+  }
+}
+
+void Machine::run_thread(Thread& thread) {
+  if (thread.exited) return;
+  if (thread.blocked) {
+    if (!thread.wait.ready()) return;
+    thread.blocked = false;
+  }
+  running = &thread;
+  thread.fiber.resume();
+  running = nullptr;
+  if (!thread.exited || !failure_.empty()) return;
+  --thread.cta->running;
+  --thread.cta->cluster->running;
+  if (thread.cta->running == 0) finish_cta_checks(*thread.cta);
+}
+
+// One warp that can go on, drawn at random; a starved one only if no other can.
+bool Machine::run_threads() {
+  const std::size_t count = warps_.size();
+  const std::size_t first = draw(count);
+  Warp* late = nullptr;
+  for (std::size_t i = 0; i < count; ++i) {
+    Warp& warp = *warps_[(first + i) % count];
+    bool able = false;
+    for (Thread* t : warp.lanes) able |= !t->exited && (!t->blocked || t->wait.ready());
+    if (!able) continue;
+    if (warp.index == schedule_.starved_warp) {
+      late = &warp;
+      continue;
+    }
+    for (Thread* t : warp.lanes) {
+      run_thread(*t);
+      if (!failure_.empty()) return true;
+    }
+    return true;
+  }
+  if (late == nullptr) return false;
+  if (run_operation(true, false)) return true;
+  for (Thread* t : late->lanes) run_thread(*t);
+  return true;
+}
+
+bool Machine::run_operation(bool any_order, bool starved_too) {
+  const std::size_t count = operations_.size();
+  if (count == 0) return false;
+  const std::size_t first = any_order ? draw(count) : 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t at = (first + i) % count;
+    if (operations_[at].possible && !operations_[at].possible()) continue;
+    if (static_cast<int>(operations_[at].unit) == schedule_.starved_unit && !starved_too) continue;
+    const Operation operation = std::move(operations_[at]);
+    operations_.erase(operations_.begin() + static_cast<std::ptrdiff_t>(at));
+    if (tracing()) trace("asynchronous", '!', operation.what);
+    operation.act();
+    return true;
+  }
+  return false;
+}
+
+bool Machine::step() {
+  ++step_;
+  const bool any_order = schedule_.mode != Mode::eager;
+  if (schedule_.mode == Mode::random && draw(2) == 0 && run_operation(true, false)) return true;
+  return run_threads() || run_operation(any_order, false) || run_operation(any_order, true);
+}
+
+void Machine::run_wave() {
+  while (failure_.empty()) {
+    int left = 0;
+    for (const auto& cluster : clusters_) left += cluster->running;
+    if (left == 0 && operations_.empty()) return;
+    if (!step()) {
+      fail_later(deadlock());
+      return;
+    }
+  }
+}
+
+void Machine::finish_cta_checks(Cta& cta) {
+  for (const Region& r : cta.shared.writes) {
+    fail_later("CTA " + std::to_string(cta.index) + " exited while " + r.what +
+               " may still write " + "into its shared memory");
+  }
+  for (const Region& r : cta.shared.reads) {
+    fail_later("CTA " + std::to_string(cta.index) + " exited while " + r.what +
+               " still reads its shared memory: wait for it before the end of the kernel");
+  }
+  for (const auto& [address, barrier] : cta.mbarriers) {
+    if (barrier.pending == barrier.count && barrier.bytes == 0) continue;
+    fail_later("CTA " + std::to_string(cta.index) + " exited with " + barrier.name +
+               " in the middle of phase " + std::to_string(barrier.phase) + ": " +
+               std::to_string(barrier.count - barrier.pending) + " of " +
+               std::to_string(barrier.count) + " arrivals");
+  }
+}
+
+std::string Machine::deadlock() const {
+  std::string text = "deadlock: nothing can go on.";
+  for (const Warp* warp : warps_) {
+    std::map<std::string, std::string> waits;  // by what they wait for, the lanes
+    for (const Thread* t : warp->lanes) {
+      if (!t->exited && t->blocked) {
+        waits[line_of(t->wait.where) + " waits for " + t->wait.what()] +=
+            " " + std::to_string(t->lane);
+      }
+    }
+    for (const auto& [what, lanes] : waits) {
+      text += "\n  CTA " + std::to_string(warp->lanes[0]->cta->index) + " warp " +
+              std::to_string(warp->index) + " lanes" +
+              (all_blocked(*warp) && waits.size() == 1 ? " (all)" : lanes) + ": " + what;
+    }
+  }
+  return text;
+}
+
+void Machine::run() {
+  const int clusters = launch.grid / launch.cluster;
+  const int at_once = std::max(1, launch.multiprocessors * 4 / launch.cluster);
+  for (int first = 0; first < clusters && failure_.empty(); first += at_once) {
+    start(first, std::min(at_once, clusters - first));
+    run_wave();
+  }
+  if (!failure_.empty()) throw Failure{failure_};
+}
+
+}  // namespace sm90

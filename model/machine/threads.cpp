@@ -1,0 +1,131 @@
+// Indices, warp collectives, CTA and cluster barriers, registers.
+#include <cstdio>
+
+#include "machine/api.hpp"
+#include "machine/machine.hpp"
+
+namespace sm90 {
+namespace {
+
+Thread& self() { return Machine::thread(); }
+
+// Posts a value and waits for the other 31 lanes; afterwards warp.result holds all 32.
+void gather(const char* kind, std::uint64_t value, const Where& where) {
+  Thread& t = self();
+  Warp& warp = *t.warp;
+  if (warp.arrived == 0) {
+    warp.kind = kind;
+    warp.where = where;
+  } else if (warp.kind != kind || warp.where.line() != where.line()) {
+    Machine::current().fail(std::string(kind) + " in divergent code: other lanes are at " +
+                                warp.kind + " in " + line_of(warp.where),
+                            where);
+  }
+  warp.gathered[static_cast<std::size_t>(t.lane)] = value;
+  const std::uint64_t generation = warp.generation;
+  if (++warp.arrived == 32) {
+    warp.result = warp.gathered;
+    warp.arrived = 0;
+    ++warp.generation;
+    return;
+  }
+  Machine::current().block({[&warp, generation] { return warp.generation != generation; },
+                            [&warp, kind] {
+                              return std::string(kind) + " of its warp, at which " +
+                                     std::to_string(warp.arrived) + " of 32 lanes are";
+                            },
+                            where});
+}
+
+}  // namespace
+
+int thread_index() { return self().index; }
+int cta_index() { return self().cta->index; }
+int cta_count() { return Machine::current().launch.grid; }
+int cta_threads() { return Machine::current().launch.block; }
+int cluster_rank() { return self().cta->rank; }
+
+std::uint64_t shuffle(std::uint64_t value, int source_lane, const Where& where) {
+  gather("shuffle", value, where);
+  return self().warp->result[static_cast<std::size_t>(source_lane) % 32];
+}
+
+void warp_together(const char* kind, const Where& where) { gather(kind, 0, where); }
+
+void sync_cta(const Where& where) { named_barrier(0, cta_threads(), true, where); }
+
+void named_barrier(int id, int threads, bool wait, const Where& where) {
+  Machine& machine = Machine::current();
+  if (id < 0 || id > 15)
+    machine.fail("named barrier " + std::to_string(id) + " does not exist", where);
+  NamedBarrier& barrier = self().cta->named[static_cast<std::size_t>(id)];
+  if (barrier.arrived > 0 && barrier.threads != threads) {
+    machine.fail("named barrier " + std::to_string(id) + " expects " +
+                     std::to_string(barrier.threads) + " threads, and now " +
+                     std::to_string(threads),
+                 where);
+  }
+  barrier.threads = threads;
+  const std::uint64_t generation = barrier.generation;
+  if (++barrier.arrived == threads) {
+    barrier.arrived = 0;
+    ++barrier.generation;
+    return;
+  }
+  if (!wait) return machine.maybe_yield();
+  machine.block({[&barrier, generation] { return barrier.generation != generation; },
+                 [&barrier, id] {
+                   return "named barrier " + std::to_string(id) + ", at which " +
+                          std::to_string(barrier.arrived) + " of " +
+                          std::to_string(barrier.threads) + " threads are";
+                 },
+                 where});
+}
+
+void cluster_arrive(const Where&) {
+  Cluster& cluster = *self().cta->cluster;
+  int threads = 0;
+  for (const auto& cta : cluster.ctas) threads += static_cast<int>(cta->threads.size());
+  if (++cluster.arrived == threads) {
+    cluster.arrived = 0;
+    ++cluster.generation;
+  }
+  ++self().cluster_arrivals;
+}
+
+void cluster_wait(const Where& where) {
+  Thread& t = self();
+  Cluster& cluster = *t.cta->cluster;
+  const std::uint64_t wanted = t.cluster_arrivals;
+  Machine::current().block({[&cluster, wanted] { return cluster.generation >= wanted; },
+                            [&cluster] {
+                              return "the cluster barrier, at which " +
+                                     std::to_string(cluster.arrived) + " threads are";
+                            },
+                            where});
+}
+
+void set_registers(int count, bool raise, const Where& where) {
+  Thread& t = self();
+  Machine& machine = Machine::current();
+  gather("setmaxnreg", 0, where);
+  Warp& warp = *t.warp;
+  if (count % 8 != 0 || count < 24 || count > 256) {
+    machine.fail("setmaxnreg of " + std::to_string(count), where);
+  }
+  Cta& cta = *t.cta;
+  const auto fits = [&warp, &cta, count] {
+    int total = count * 32;
+    for (const auto& other : cta.warps) total += other.get() == &warp ? 0 : other->registers * 32;
+    return total <= 65536;
+  };
+  if (raise) {
+    machine.block(
+        {fits, [count] { return "registers for " + std::to_string(count) + " a thread"; }, where});
+  }
+  warp.registers = count;
+}
+
+void wait_for_previous_kernel() { self().waited_for_previous = true; }
+
+}  // namespace sm90

@@ -1,0 +1,141 @@
+"""Planted faults: one-line mutations of the device sources that the modelled SM90 must catch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+BIG, SMALL = "256x128 cluster 1x2 ordered", "64x64"
+WIDE, SPLIT = "128x192 cluster 2x1", "64x64 K split in 2"
+DECODE, CLUSTERED = "decode 8 tokens, (1, 2, 3, 1, 3)", "decode 8 tokens, (2, 2, 3, 4, 2)"
+ADDS_C, ADDS_D = "128x128, adds C", "128x128, adds to D"
+COLUMNS, STRIDED = "256x128 cluster 1x2 ordered, factors per column", "128x128, strided factors"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`old` becomes `new` in `file`; the case `case` must then fail, with `report` in its words."""
+
+    name: str
+    case: str
+    file: str
+    old: str
+    new: str
+    report: str = ""  # empty: a wrong result is enough
+
+
+RING, CONSUMER = "pipeline/ring.cuh", "pipeline/consumer.cuh"
+PRODUCER, STORE = "pipeline/producer.cuh", "epilogue/store.cuh"
+CONFIG, MULTIPLY = "common/gemm_config.cuh", "mma/multiply.cuh"
+SUM, WARPS = "epilogue/cluster_sum.cuh", "scale/scale_warps.cuh"
+GEMM, FEW = "kernels/fp8_gemm.cuh", "kernels/fp8_decode.cuh"
+
+FAULTS = (
+    # The ring
+    Fault("producer waits for the wrong phase", BIG, RING, "phase ^ 1);", "phase);", "deadlock"),
+    Fault("consumer does not wait for the stage", SMALL, RING,
+          "ptx::mbarrier_wait(full(), phase);", "", "never written"),
+    Fault("consumer waits for the phase before", SMALL, RING,
+          "ptx::mbarrier_wait(full(), phase);", "ptx::mbarrier_wait(full(), phase ^ 1);"),
+    Fault("barriers without a fence", SMALL, RING, "ptx::mbarrier_init_fence();", "",
+          "without a fence"),
+    Fault("an arrival of the full barrier too few", SMALL, CONFIG, "scales_by_tma ? 2 : 4",
+          "scales_by_tma ? 1 : 4"),
+    Fault("an arrival of the full barrier too many", SMALL, CONFIG, "scales_by_tma ? 2 : 4",
+          "scales_by_tma ? 3 : 4", "deadlock"),
+    Fault("an arrival of the empty barrier too few", BIG, CONFIG,
+          "return consumers * warps_per_group * ring_writers();",
+          "return consumers * warps_per_group * ring_writers() - 1;"),
+    Fault("a warp of the peer is not counted", WIDE, CONFIG,
+          "return consumers * warps_per_group * ring_writers();",
+          "return consumers * warps_per_group;"),
+    Fault("armed for a row too many", SMALL, CONFIG, "return a_bytes() + b_bytes() + (",
+          "return a_bytes() + b_bytes() + 128 + (", "deadlock"),
+    Fault("armed for a row too few", SMALL, CONFIG, "return a_bytes() + b_bytes() + (",
+          "return a_bytes() + b_bytes() - 128 + ("),
+    Fault("arrives without arming", SMALL, PRODUCER,
+          "ptx::mbarrier_arm(ring.full(), C.stage_transaction_bytes());",
+          "ptx::mbarrier_arrive(ring.full());", "bytes more than it was armed for"),
+    Fault("phase does not turn", BIG, RING, "phase ^= 1;", "phase ^= 0;"),
+    # WGMMA
+    Fault("accumulators are read too early", SMALL, CONSUMER, "ptx::wgmma_wait();",
+          "ptx::wgmma_wait<1>();", "before the wait for its WGMMA group"),
+    Fault("no fence before WGMMA", SMALL, MULTIPLY, "  ptx::wgmma_fence();", "",
+          "WGMMA without wgmma.fence"),
+    Fault("no commit after WGMMA", SMALL, MULTIPLY, "  ptx::wgmma_commit();", ""),
+    Fault("the stage is released before its WGMMA is over", BIG, CONSUMER,
+          "      ptx::wgmma_wait();",
+          "      if (last_unit && !C.column_scales) release<C>(ring, stage, writer);\n"
+          "      ptx::wgmma_wait();"),
+    Fault("decode reads the second slot too early", DECODE, FEW, "ptx::wgmma_wait<0>();", "",
+          "before the wait for its WGMMA group"),
+    Fault("rows of a matrix descriptor too near", SMALL, MULTIPLY, "8 * 128 / 16", "4 * 128 / 16"),
+    Fault("K step of a descriptor too short", SMALL, MULTIPLY, "constexpr int k_step = 32 / 16;",
+          "constexpr int k_step = 16 / 16;"),
+    # Factors and the schedule
+    Fault("row factors of another stage", SMALL, "scale/promote.cuh",
+          "const u32 rows = ring.sfa() + row_in_tile * 4;",
+          "const u32 rows = ring.shared + GemmRing<C>::map.sfa + row_in_tile * 4;"),
+    Fault("factors of the K block before", SMALL, WARPS, "ptx::shuffle(scales.near, i)",
+          "ptx::shuffle(scales.near, i > 0 ? i - 1 : 0)"),
+    Fault("a shuffle in divergent code", SMALL, WARPS,
+          "const float near = ptx::shuffle(scales.near, i)",
+          "const float near = ptx::lane_index() == 31 ? 0.0f : ptx::shuffle(scales.near, i)",
+          "divergent"),
+    Fault("a tile is computed twice and its neighbour not at all", SMALL, "scheduler/raster.cuh",
+          "(rest - outer * width);", "(rest - outer * width) / 2 * 2;"),
+    Fault("strided factors arrive before they are stored", STRIDED, WARPS,
+          "      ptx::sync_warp();\n", ""),
+    Fault("column factors of a stage that was given back", COLUMNS, CONSUMER,
+          "      constexpr bool reads_stage = C.column_scales && !C.early_factors();",
+          "      constexpr bool reads_stage = false;"),
+    # Clusters
+    Fault("a multicast that misses the peer", BIG, PRODUCER, "constexpr u16 both = 3;",
+          "constexpr u16 both = 1;", "deadlock"),
+    Fault("a CTA leaves while its peer may still write", BIG, GEMM,
+          "    ptx::sync_warp();\n    ptx::cluster_sync();", "    ptx::sync_warp();", "exited"),
+    Fault("sums are read before they are sent", SPLIT, SUM,
+          "  ptx::cluster_arrive();\n  ptx::cluster_wait();\n", ""),
+    Fault("decode's fragments are read before they are sent", CLUSTERED, FEW,
+          "      ptx::cluster_arrive();\n      ptx::cluster_wait();\n", ""),
+    Fault("decode's ring starts in the wrong phase", DECODE, FEW, "ring.phase = 1;",
+          "ring.phase = 0;"),
+    Fault("decode gives a stage back too early", DECODE, FEW,
+          "ring.init(1, C.consumers * warps_per_group);",
+          "ring.init(1, C.consumers * warps_per_group - 1);"),
+    # The epilogue
+    Fault("no proxy fence before a TMA store", SMALL, STORE,
+          "    ptx::fence_async_proxy();\n    ptx::named_barrier_sync(place.barrier, 128);",
+          "    ptx::named_barrier_sync(place.barrier, 128);", "fence.proxy.async"),
+    Fault("sent before the other warps have staged", SMALL, STORE,
+          "    ptx::fence_async_proxy();\n    ptx::named_barrier_sync(place.barrier, 128);",
+          "    ptx::fence_async_proxy();"),
+    Fault("staged over a store that still reads", SMALL, STORE,
+          "    if (sender) ptx::tma_store_wait_read();", "", "still being read"),
+    Fault("leaves with stores in flight", SMALL, CONSUMER,
+          "if (ptx::thread_index() % 128 == 0) ptx::tma_store_wait_read();", "", "exited while"),
+    Fault("staged without the swizzle", SMALL, STORE,
+          "ptx::store_matrix_x4(chunk + swizzled(offset, C.chunk_span()),",
+          "ptx::store_matrix_x4(chunk + offset,"),
+    Fault("C is sent before it is added", ADDS_C, STORE,
+          "      ptx::mbarrier_wait(added, parts & 1);", ""),
+    Fault("C is added before it has arrived", ADDS_C, STORE,
+          "    ptx::mbarrier_wait(shared + map.c_full + group * 8, (place.parts + part) & 1);", ""),
+    Fault("no proxy fence after adding C", ADDS_C, STORE,
+          "    ptx::fence_async_proxy();\n    ptx::mbarrier_arrive(shared + map.c_added",
+          "    ptx::mbarrier_arrive(shared + map.c_added", "fence.proxy.async"),
+    Fault("added twice", ADDS_D, STORE, "ptx::tma_add_2d(p.out, column, row, source);",
+          "ptx::tma_add_2d(p.out, column, row, source), "
+          "ptx::tma_add_2d(p.out, column, row, source);"),
+    # Threads
+    Fault("named barriers of two purposes share a number", BIG, CONSUMER,
+          "inline constexpr int turn_barrier = 4;", "inline constexpr int turn_barrier = 1;"),
+    Fault("producers keep their registers", BIG, GEMM,
+          "    ptx::lower_registers<C.producer_registers()>();", "", "registers"),
+    Fault("panels are read before they are filled", "general", "kernels/general_gemm.cuh",
+          "    load_panel(panel_b, p.b, first_column, p.n, k, p.k);\n    ptx::sync_cta();",
+          "    load_panel(panel_b, p.b, first_column, p.n, k, p.k);"),
+    Fault("a maximum is read before all warps have it", "quantize", "kernels/quantize.cuh",
+          "    ptx::store_shared_f32(slots + ptx::warp_index() * 4, float_from_bits(value));\n"
+          "    ptx::sync_cta();",
+          "    ptx::store_shared_f32(slots + ptx::warp_index() * 4, float_from_bits(value));"),
+)  # fmt: skip
