@@ -22,8 +22,9 @@ foreach(source IN LISTS deepgemm_tests)
   set_tests_properties(${test_name} PROPERTIES TIMEOUT 300)
 endforeach()
 # A modelled SM90: a libcuda that runs kernels on it and an NVRTC that is g++ (docs/sm90-model.md).
-file(GLOB model_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/model/machine/*.cpp")
-add_library(sm90_driver MODULE model/driver/driver.cpp ${model_sources})
+file(GLOB model_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/model/machine/*.cpp"
+     "${CMAKE_CURRENT_SOURCE_DIR}/model/driver/*.cpp")
+add_library(sm90_driver MODULE ${model_sources})
 add_library(sm90_nvrtc MODULE model/compiler/compiler.cpp)
 foreach(part IN ITEMS sm90_driver sm90_nvrtc)
   target_link_libraries(${part} PRIVATE deepgemm_flags deepgemm_cuda_headers ${CMAKE_DL_LIBS})

@@ -169,15 +169,15 @@ def environment_is_read_in_one_place(root: Path) -> list[str]:
 
 
 def hardware_behind_one_line(root: Path) -> list[str]:
-    """Law 9: inline asm and hardware intrinsics only in src/device/ptx and src/device/common."""
+    """Law 9: inline asm and hardware intrinsics only in src/device/ptx, which the model replaces."""
     pattern = (
         r"\basm\b|\b__asm\w*|\b(?:threadIdx|blockIdx|blockDim|gridDim|warpSize)\b"
         r"|\b__(?:shfl|sync|ballot|any|all|activemask|threadfence|nanosleep|cvta|ldg|ldcg)\w*\s*\("
     )
     found = []
     for path, name in _files(root, "src/device", CPP):
-        if not name.startswith(("src/device/ptx/", "src/device/common/")):
-            found += _search(path, name, pattern, "hardware is reached through ptx/ and common/")
+        if not name.startswith("src/device/ptx/"):
+            found += _search(path, name, pattern, "hardware is reached through ptx/")
     return found
 
 

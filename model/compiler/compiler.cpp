@@ -59,7 +59,12 @@ std::string entry_of(const std::string& kernel) {
   return "\nnamespace {\ntemplate <class P>\nvoid call_entry(void (*entry)(P), void* p) {\n"
          "  entry(*static_cast<const P*>(p));\n}\n}\n"
          "extern \"C\" void sm90_entry(void* p) { call_entry(" +
-         kernel + ", p); }\n";
+         kernel +
+         ", p); }\n"
+         "template <class P>\nconstexpr unsigned long bytes_of_parameter(void (*)(P)) { return "
+         "sizeof(P); }\n"
+         "extern \"C\" const unsigned long sm90_parameter_bytes = bytes_of_parameter(" +
+         kernel + ");\n";
 }
 
 void write_tree(const Program& program, const fs::path& folder) {

@@ -1,6 +1,5 @@
 // A libcuda for the modelled machine: one "SM90 model" device whose memory is the host's and whose
-// kernels are shared objects made by model/compiler. Launches run to their end before they return.
-// Only what the library calls is here.
+// kernels are shared objects made by model/compiler. Only what the library calls is here.
 //
 // Read at each launch: SM90_MODEL_SEED (0) and SM90_MODEL_MODE (random; eager, lazy, and
 // starve:loads, starve:stores, starve:wgmma, starve:WARP).
@@ -14,21 +13,22 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "driver/stream.hpp"
 #include "machine/global.hpp"
 #include "machine/machine.hpp"
 #include "machine/tensor_map.hpp"
 
 namespace {
 
-using Entry = void (*)(void*);
+struct Kernel {
+  void (*entry)(void*);
+  std::size_t parameter_bytes;
+};
 
-std::mutex launch_mutex;
 thread_local std::vector<CUcontext> contexts;
-std::string last_report = "no error";
 
 std::string setting(const char* name, const char* fallback) {
   const char* value = std::getenv(name);
@@ -50,7 +50,9 @@ CUresult GetErrorName(CUresult error, const char** name) {
   return CUDA_SUCCESS;
 }
 CUresult GetErrorString(CUresult, const char** text) {
-  *text = last_report.c_str();
+  static thread_local std::string report;
+  report = sm90::last_report();
+  *text = report.c_str();
   return CUDA_SUCCESS;
 }
 CUresult DeviceGetCount(int* count) {
@@ -102,7 +104,8 @@ CUresult CtxPopCurrent(CUcontext* context) {
   contexts.pop_back();
   return CUDA_SUCCESS;
 }
-CUresult Nothing() { return CUDA_SUCCESS; }
+CUresult result_of(bool right) { return right ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_FAILED; }
+CUresult CtxSynchronize() { return result_of(sm90::synchronize()); }
 
 // The image has no length: a shared object says where it ends, by its section table.
 std::size_t image_bytes(const unsigned char* elf) {
@@ -137,15 +140,21 @@ CUresult LibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, vo
   void* object = stored ? dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
   unlink(path.c_str());
   if (object == nullptr) {
-    last_report = dlerror();
+    std::fprintf(stderr, "SM90 model: %s\n", dlerror());
     return CUDA_ERROR_INVALID_IMAGE;
   }
   *library = reinterpret_cast<CUlibrary>(object);
   return CUDA_SUCCESS;
 }
 CUresult LibraryGetKernel(CUkernel* kernel, CUlibrary library, const char*) {
-  *kernel = reinterpret_cast<CUkernel>(dlsym(reinterpret_cast<void*>(library), "sm90_entry"));
-  return *kernel != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+  void* object = reinterpret_cast<void*>(library);
+  void* entry = dlsym(object, "sm90_entry");
+  const void* bytes = dlsym(object, "sm90_parameter_bytes");
+  if (entry == nullptr || bytes == nullptr) return CUDA_ERROR_NOT_FOUND;
+  // Kept for the life of the process, as a loaded kernel is.
+  *kernel = reinterpret_cast<CUkernel>(new Kernel{reinterpret_cast<void (*)(void*)>(entry),
+                                                  *static_cast<const unsigned long*>(bytes)});
+  return CUDA_SUCCESS;
 }
 CUresult KernelGetFunction(CUfunction* function, CUkernel kernel) {
   *function = reinterpret_cast<CUfunction>(kernel);
@@ -154,50 +163,25 @@ CUresult KernelGetFunction(CUfunction* function, CUkernel kernel) {
 CUresult KernelSetAttribute(CUfunction_attribute, int, CUkernel, CUdevice) { return CUDA_SUCCESS; }
 CUresult FuncLoad(CUfunction) { return CUDA_SUCCESS; }
 
-sm90::Schedule schedule_of(const std::string& mode, const std::string& seed) {
-  sm90::Schedule schedule;
-  schedule.seed = std::strtoull(seed.c_str(), nullptr, 10);
-  if (mode == "eager") schedule.mode = sm90::Schedule::Mode::eager;
-  if (mode == "lazy") schedule.mode = sm90::Schedule::Mode::lazy;
-  if (!mode.starts_with("starve:")) return schedule;
-  const std::string who = mode.substr(7);
-  const std::vector<std::string> units = {"loads", "stores", "wgmma"};
-  const auto unit = std::find(units.begin(), units.end(), who);
-  if (unit != units.end()) {
-    schedule.starved_unit = static_cast<int>(unit - units.begin());
-  } else {
-    schedule.starved_warp = std::atoi(who.c_str());
-  }
-  return schedule;
-}
-
-CUresult run(const sm90::Launch& launch) {
-  const std::string mode = setting("SM90_MODEL_MODE", "random");
-  const std::string seed = setting("SM90_MODEL_SEED", "0");
-  std::lock_guard lock(launch_mutex);
-  try {
-    sm90::Machine(launch, schedule_of(mode, seed)).run();
-    return CUDA_SUCCESS;
-  } catch (const sm90::Failure& failure) {
-    last_report = failure.text + " (SM90_MODEL_MODE=" + mode + " SM90_MODEL_SEED=" + seed + ")";
-    return CUDA_ERROR_LAUNCH_FAILED;
-  }
-}
-
 CUresult LaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters,
                         void**) {
+  const auto& kernel = *reinterpret_cast<const Kernel*>(function);
   sm90::Launch launch;
   launch.grid = static_cast<int>(config->gridDimX * config->gridDimY * config->gridDimZ);
   launch.block = static_cast<int>(config->blockDimX * config->blockDimY * config->blockDimZ);
   launch.shared_bytes = static_cast<int>(config->sharedMemBytes);
   launch.multiprocessors = multiprocessors();
+  bool overlaps = false;
   for (unsigned i = 0; i < config->numAttrs; ++i) {
-    if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
-      launch.cluster = static_cast<int>(config->attrs[i].value.clusterDim.x);
+    const CUlaunchAttribute& attribute = config->attrs[i];
+    if (attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+      launch.cluster = static_cast<int>(attribute.value.clusterDim.x);
+    } else if (attribute.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) {
+      overlaps = attribute.value.programmaticStreamSerializationAllowed != 0;
     }
   }
-  launch.kernel = [function, parameters] { reinterpret_cast<Entry>(function)(parameters[0]); };
-  return run(launch);
+  return result_of(
+      sm90::launch(launch, kernel.entry, parameters[0], kernel.parameter_bytes, overlaps));
 }
 
 int element_bytes(CUtensorMapDataType type) {
@@ -245,21 +229,25 @@ CUresult MemAlloc(CUdeviceptr* address, std::size_t bytes) {
   return *address != 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 CUresult MemFree(CUdeviceptr address) {
+  if (!sm90::synchronize()) return CUDA_ERROR_LAUNCH_FAILED;
   return sm90::release(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 CUresult MemcpyHtoD(CUdeviceptr target, const void* source, std::size_t bytes) {
+  if (!sm90::synchronize()) return CUDA_ERROR_LAUNCH_FAILED;
   std::memcpy(reinterpret_cast<void*>(target), source, bytes);
   return CUDA_SUCCESS;
 }
 CUresult MemcpyDtoH(void* target, CUdeviceptr source, std::size_t bytes) {
+  if (!sm90::synchronize()) return CUDA_ERROR_LAUNCH_FAILED;
   std::memcpy(target, reinterpret_cast<const void*>(source), bytes);
   return CUDA_SUCCESS;
 }
 CUresult MemsetD8(CUdeviceptr target, unsigned char value, std::size_t bytes) {
+  if (!sm90::synchronize()) return CUDA_ERROR_LAUNCH_FAILED;
   std::memset(reinterpret_cast<void*>(target), value, bytes);
   return CUDA_SUCCESS;
 }
-CUresult StreamSynchronize(CUstream) { return CUDA_SUCCESS; }
+CUresult StreamSynchronize(CUstream) { return result_of(sm90::synchronize()); }
 CUresult ThreadExchangeStreamCaptureMode(CUstreamCaptureMode*) { return CUDA_SUCCESS; }
 
 template <class Function>
@@ -281,7 +269,7 @@ const std::map<std::string, void*>& entry_points() {
       {"cuCtxGetCurrent", address_of(CtxGetCurrent)},
       {"cuCtxPushCurrent", address_of(CtxPushCurrent)},
       {"cuCtxPopCurrent", address_of(CtxPopCurrent)},
-      {"cuCtxSynchronize", address_of(Nothing)},
+      {"cuCtxSynchronize", address_of(CtxSynchronize)},
       {"cuLibraryLoadData", address_of(LibraryLoadData)},
       {"cuLibraryGetKernel", address_of(LibraryGetKernel)},
       {"cuKernelGetFunction", address_of(KernelGetFunction)},

@@ -42,7 +42,7 @@ void mbarrier_arrive(Address barrier, int bytes, const Where& where);
 void mbarrier_arrive_remote(Address barrier, int rank, const Where& where);
 bool mbarrier_test(Address barrier, std::uint32_t parity, const Where& where);
 void mbarrier_wait(Address barrier, std::uint32_t parity, const Where& where);
-void wait_for_previous_kernel();
+void wait_for_previous_kernel(const Where& where);
 
 // ---- TMA; `map` is what cuTensorMapEncodeTiled of model/driver wrote
 struct Coordinates {

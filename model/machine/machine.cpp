@@ -41,10 +41,10 @@ std::string row_of(const Thread& t) {
 std::string name_of(const Thread& t) { return row_of(t) + " lane " + std::to_string(t.lane); }
 
 Machine::Machine(const Launch& launch_, const Schedule& schedule)
-    : launch(launch_), schedule_(schedule), random_(schedule.seed) {
-  machine = this;
+    : launch(launch_), schedule_(schedule), random_(schedule.seed) {}
+Machine::~Machine() {
+  if (machine == this) machine = nullptr;
 }
-Machine::~Machine() { machine = nullptr; }
 Machine& Machine::current() { return *machine; }
 Thread& Machine::thread() { return *running; }
 
@@ -134,16 +134,19 @@ void Machine::start_cta(Cluster& cluster, int index, int rank) {
   }
 }
 
-void Machine::start(int first_cluster, int clusters) {
+// As many clusters as the device holds, or what is left of the grid.
+void Machine::start_wave() {
   clusters_.clear();
   warps_.clear();
   operations_.clear();
   done_.clear();
-  for (int i = first_cluster; i < first_cluster + clusters; ++i) {
+  const int at_once = std::max(1, launch.multiprocessors * 4 / launch.cluster);
+  const int end = std::min(next_cluster_ + at_once, launch.grid / launch.cluster);
+  for (; next_cluster_ < end; ++next_cluster_) {
     clusters_.push_back(std::make_unique<Cluster>());
     clusters_.back()->running = launch.cluster * launch.block;
     for (int rank = 0; rank < launch.cluster; ++rank) {
-      start_cta(*clusters_.back(), i * launch.cluster + rank, rank);
+      start_cta(*clusters_.back(), next_cluster_ * launch.cluster + rank, rank);
     }
   }
 }
@@ -213,15 +216,25 @@ bool Machine::step() {
   return run_threads() || run_operation(any_order, false) || run_operation(any_order, true);
 }
 
+bool Machine::waits_for_previous() const {
+  if (previous_complete) return false;
+  for (const Warp* warp : warps_) {
+    for (const Thread* t : warp->lanes) {
+      if (t->waits_for_previous && !t->exited) return true;
+    }
+  }
+  return false;
+}
+
+// Until every thread has exited, or all wait for the previous kernel.
 void Machine::run_wave() {
   while (failure_.empty()) {
     int left = 0;
     for (const auto& cluster : clusters_) left += cluster->running;
     if (left == 0 && operations_.empty()) return;
-    if (!step()) {
-      fail_later(deadlock());
-      return;
-    }
+    if (step()) continue;
+    if (!waits_for_previous()) fail_later(deadlock());
+    return;
   }
 }
 
@@ -262,11 +275,19 @@ std::string Machine::deadlock() const {
   return text;
 }
 
+void Machine::run_ahead() {
+  machine = this;
+  start_wave();
+  run_wave();
+}
+
 void Machine::run() {
-  const int clusters = launch.grid / launch.cluster;
-  const int at_once = std::max(1, launch.multiprocessors * 4 / launch.cluster);
-  for (int first = 0; first < clusters && failure_.empty(); first += at_once) {
-    start(first, std::min(at_once, clusters - first));
+  machine = this;
+  previous_complete = true;
+  if (clusters_.empty()) start_wave();
+  run_wave();
+  while (failure_.empty() && next_cluster_ < launch.grid / launch.cluster) {
+    start_wave();
     run_wave();
   }
   if (!failure_.empty()) throw Failure{failure_};

@@ -46,7 +46,7 @@ struct Thread {
   bool exited = false, blocked = false;
   Wait wait;
   Slot slots[2];
-  bool wgmma_fenced = false, waited_for_previous = false;
+  bool wgmma_fenced = false, waits_for_previous = false;
   std::uint64_t cluster_arrivals = 0;
   std::uint32_t posted[4] = {};               // for the warp's other lanes
   std::vector<std::uint32_t> unfenced_units;  // 16-byte units written since the last proxy fence
@@ -165,7 +165,12 @@ class Machine {
  public:
   Machine(const Launch& launch, const Schedule& schedule);
   ~Machine();
-  void run();  // throws Failure with the first report
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
+  // Under programmatic dependent launch: what the first CTAs do before the kernel before this one
+  // is complete. They then wait in griddepcontrol.wait, until run().
+  void run_ahead();
+  void run();  // the rest; throws Failure with the first report
 
   static Machine& current();
   static Thread& thread();  // that runs now
@@ -189,11 +194,13 @@ class Machine {
   static bool tracing();
 
   Launch launch;
+  bool previous_complete = false;  // the kernel before this one
 
  private:
-  void start(int first_cluster, int clusters);
+  void start_wave();
   void start_cta(Cluster& cluster, int index, int rank);
   void run_wave();
+  bool waits_for_previous() const;
   bool step();
   bool run_threads();
   bool run_operation(bool any_order, bool starved_too);
@@ -211,6 +218,7 @@ class Machine {
   std::set<int> done_;
   std::string failure_;
   std::uint64_t step_ = 0;
+  int next_cluster_ = 0;  // of the grid, not yet started
 };
 
 std::string line_of(const Where& where);

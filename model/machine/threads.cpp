@@ -126,6 +126,13 @@ void set_registers(int count, bool raise, const Where& where) {
   warp.registers = count;
 }
 
-void wait_for_previous_kernel() { self().waited_for_previous = true; }
+void wait_for_previous_kernel(const Where& where) {
+  Thread& t = self();
+  Machine& machine = Machine::current();
+  t.waits_for_previous = true;
+  machine.block({[&machine] { return machine.previous_complete; },
+                 [] { return std::string("the previous kernel"); }, where});
+  t.waits_for_previous = false;
+}
 
 }  // namespace sm90

@@ -46,7 +46,9 @@ inline void cluster_sync(const Where& where = Where::current()) {
   sm90::cluster_wait(where);
 }
 
-inline void wait_for_previous_kernel() { sm90::wait_for_previous_kernel(); }
+inline void wait_for_previous_kernel(const Where& where = Where::current()) {
+  sm90::wait_for_previous_kernel(where);
+}
 inline void let_next_kernel_start() {}
 
 }  // namespace deepgemm::device::ptx

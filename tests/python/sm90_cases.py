@@ -139,6 +139,27 @@ def decode(tokens: int, policy: dict[str, Any]) -> Case:
     return body
 
 
+def dependent(m: int) -> Case:
+    """Under dependent launches, behind the kernel that makes a; with b constant in every other."""
+
+    def body(place: Place, rng: np.random.Generator, seed: int) -> None:
+        w = rng.integers(-2, 3, (136, 640)).astype(np.float32)
+        right = deepgemm.quantize(place.put(w), (128, 128), power_of_two=True)
+        right.values.to_numpy()  # so that nothing in the stream still writes it
+        with deepgemm.options(pdl=True, constant_b=seed % 2 == 1):
+            for _ in range(3):
+                x = rng.integers(-2, 3, (m, 640)).astype(np.float32)
+                wide = place.put(x)  # Why by name: freeing memory would wait for the kernels
+                left = deepgemm.quantize(wide, (1, 128), power_of_two=True)
+                out = deepgemm.gemm(left, right, out_dtype="float32")
+                again = deepgemm.gemm(left, right, out_dtype="float32")
+                assert oracle.same_bits(out.to_numpy(), x @ w.T)
+                assert oracle.same_bits(again.to_numpy(), x @ w.T)
+                del left, wide
+
+    return body
+
+
 def general(place: Place, rng: np.random.Generator, seed: int) -> None:
     shape = ((65, 33, 47), (3, 130, 100), (64, 64, 33))[seed % 3]
     check(place, rng, shape, granularity=((1, 32), (0, 0)), policy={"kernel": "general"})
@@ -169,6 +190,7 @@ def _cases() -> dict[str, Case]:
         cases[f"{name}, alpha and relu"] = tiled(TILES[name], alpha=0.5, activation="relu")
     cases |= {name: split(policy) for name, policy in SPLITS.items()}
     cases |= {name: decode(tokens, policy) for name, (tokens, policy) in DECODES.items()}
+    cases |= {"decode, dependent launch": dependent(8), "tiles, dependent launch": dependent(300)}
     return cases | {"general": general, "quantize": quantized}
 
 

@@ -8,6 +8,7 @@ BIG, SMALL = "256x128 cluster 1x2 ordered", "64x64"
 WIDE, SPLIT = "128x192 cluster 2x1", "64x64 K split in 2"
 DECODE, CLUSTERED = "decode 8 tokens, (1, 2, 3, 1, 3)", "decode 8 tokens, (2, 2, 3, 4, 2)"
 ADDS_C, ADDS_D = "128x128, adds C", "128x128, adds to D"
+DEPENDENT_DECODE, DEPENDENT_TILES = "decode, dependent launch", "tiles, dependent launch"
 COLUMNS, STRIDED = "256x128 cluster 1x2 ordered, factors per column", "128x128, strided factors"
 
 
@@ -126,6 +127,16 @@ FAULTS = (
     Fault("added twice", ADDS_D, STORE, "ptx::tma_add_2d(p.out, column, row, source);",
           "ptx::tma_add_2d(p.out, column, row, source), "
           "ptx::tma_add_2d(p.out, column, row, source);"),
+    # Dependent launches
+    Fault("decode reads before the previous kernel is over", DEPENDENT_DECODE, FEW,
+          "  if (!p.constant_b) ptx::wait_for_previous_kernel();", ""),
+    Fault("decode reads tokens ahead of the wait", DEPENDENT_DECODE, FEW,
+          "  if (!p.constant_b) return;\n  ptx::wait_for_previous_kernel();",
+          "  if (!p.constant_b) return;"),
+    Fault("decode reads factors ahead of the wait", DEPENDENT_DECODE, FEW,
+          "  ptx::wait_for_previous_kernel();\n  fill_scale_table", "  fill_scale_table"),
+    Fault("tiles are loaded ahead of the wait", DEPENDENT_TILES, PRODUCER,
+          "  ptx::wait_for_previous_kernel();", ""),
     # Threads
     Fault("named barriers of two purposes share a number", BIG, CONSUMER,
           "inline constexpr int turn_barrier = 4;", "inline constexpr int turn_barrier = 1;"),

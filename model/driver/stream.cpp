@@ -1,0 +1,102 @@
+// The stream: launches are kept back until something needs their results, so that a kernel launched
+// with programmatic stream serialisation starts before the one before it is complete.
+#include "driver/stream.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace sm90 {
+namespace {
+
+std::string setting(const char* name, const char* fallback) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0' ? value : fallback;
+}
+
+Schedule schedule_of(const std::string& mode, const std::string& seed) {
+  Schedule schedule;
+  schedule.seed = std::strtoull(seed.c_str(), nullptr, 10);
+  if (mode == "eager") schedule.mode = Schedule::Mode::eager;
+  if (mode == "lazy") schedule.mode = Schedule::Mode::lazy;
+  if (!mode.starts_with("starve:")) return schedule;
+  const std::string who = mode.substr(7);
+  const std::vector<std::string> units = {"loads", "stores", "wgmma"};
+  const auto unit = std::find(units.begin(), units.end(), who);
+  if (unit != units.end()) {
+    schedule.starved_unit = static_cast<int>(unit - units.begin());
+  } else {
+    schedule.starved_warp = std::atoi(who.c_str());
+  }
+  return schedule;
+}
+
+// A launch with its own copy of the parameter, at an address as aligned as a kernel's.
+class Pending {
+ public:
+  Pending(Launch shape, void (*entry)(void*), const void* parameter, std::size_t bytes)
+      : mode_(setting("SM90_MODEL_MODE", "random")),
+        seed_(setting("SM90_MODEL_SEED", "0")),
+        parameter_(std::aligned_alloc(128, (bytes + 127) / 128 * 128), &std::free) {
+    std::memcpy(parameter_.get(), parameter, bytes);
+    shape.kernel = [entry, copy = parameter_.get()] { entry(copy); };
+    machine_ = std::make_unique<Machine>(shape, schedule_of(mode_, seed_));
+  }
+  void run_ahead() { machine_->run_ahead(); }
+  void run() { machine_->run(); }
+  std::string how_to_repeat() const {
+    return " (SM90_MODEL_MODE=" + mode_ + " SM90_MODEL_SEED=" + seed_ + ")";
+  }
+
+ private:
+  std::string mode_, seed_;
+  std::unique_ptr<void, void (*)(void*)> parameter_;
+  std::unique_ptr<Machine> machine_;
+};
+
+struct Stream {
+  std::recursive_mutex mutex;
+  std::unique_ptr<Pending> pending;
+  std::string report = "no error";
+};
+
+Stream& stream() {
+  static Stream& instance = *new Stream;
+  return instance;
+}
+
+bool finish_pending() {
+  const std::unique_ptr<Pending> pending = std::move(stream().pending);
+  if (pending == nullptr) return true;
+  try {
+    pending->run();
+    return true;
+  } catch (const Failure& failure) {
+    stream().report = failure.text + pending->how_to_repeat();
+    return false;
+  }
+}
+
+}  // namespace
+
+bool launch(const Launch& shape, void (*entry)(void*), const void* parameter, std::size_t bytes,
+            bool overlaps) {
+  std::lock_guard lock(stream().mutex);
+  auto next = std::make_unique<Pending>(shape, entry, parameter, bytes);
+  if (overlaps && stream().pending != nullptr) next->run_ahead();
+  const bool right = finish_pending();
+  if (right) stream().pending = std::move(next);
+  return right;
+}
+
+bool synchronize() {
+  std::lock_guard lock(stream().mutex);
+  return finish_pending();
+}
+
+const std::string& last_report() { return stream().report; }
+
+}  // namespace sm90

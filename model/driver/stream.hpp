@@ -1,0 +1,19 @@
+// The model's one stream.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "machine/machine.hpp"
+
+namespace sm90 {
+
+// Keeps the launch back. `overlaps`: its threads may start before the launch before it is complete.
+// `parameter` is copied. False if a launch has failed: last_report() says how.
+bool launch(const Launch& shape, void (*entry)(void*), const void* parameter, std::size_t bytes,
+            bool overlaps);
+// Runs everything that was kept back; false as above.
+bool synchronize();
+const std::string& last_report();
+
+}  // namespace sm90
