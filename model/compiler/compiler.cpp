@@ -2,7 +2,7 @@
 // that calls the machine, with model/ptx in place of the kernels' own ptx folder. Only what the
 // library calls is here.
 //
-// SM90_MODEL_MUTATE="file|old|new" replaces a text of one header first, once: how planted faults
+// SM90_MODEL_MUTATE="file@@old@@new" replaces a text of one header first, once: how planted faults
 // get in. SM90_MODEL_CXX names another compiler.
 #include <nvrtc.h>
 #include <sys/wait.h>
@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -40,15 +41,17 @@ std::string text_of(const fs::path& path) {
 std::string mutate(Program& program) {
   const std::string wish = setting("SM90_MODEL_MUTATE", "");
   if (wish.empty()) return {};
-  const auto first = wish.find('|'), second = wish.find('|', first + 1);
-  if (second == std::string::npos) return "SM90_MODEL_MUTATE must be file|old|new";
+  const auto first = wish.find("@@"), second = wish.find("@@", first + 2);
+  if (first == std::string::npos || second == std::string::npos) {
+    return "SM90_MODEL_MUTATE must be file@@old@@new";
+  }
   const std::string file = wish.substr(0, first);
-  const std::string old = wish.substr(first + 1, second - first - 1);
+  const std::string old = wish.substr(first + 2, second - first - 2);
   for (auto& [name, text] : program.headers) {
     if (name != file) continue;
     const auto at = text.find(old);
     if (at == std::string::npos) return "SM90_MODEL_MUTATE: no such text in " + file;
-    text.replace(at, old.size(), wish.substr(second + 1));
+    text.replace(at, old.size(), wish.substr(second + 2));
     return {};
   }
   return "SM90_MODEL_MUTATE: no file " + file;
@@ -115,9 +118,18 @@ Program& of(nvrtcProgram program) { return *reinterpret_cast<Program*>(program);
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
+// What a kernel depends on beside what the library's own key knows: the mutation and the model's
+// ptx/ and api.hpp. As a version number it gets into the key of the library's cache, and no cubin
+// of a real NVRTC is ever taken for one of these, nor the other way round.
 EXPORT nvrtcResult nvrtcVersion(int* major, int* minor) {
+  std::string everything = setting("SM90_MODEL_MUTATE", "");
+  const fs::path root = SM90_MODEL_ROOT;
+  for (const char* name : {"thread", "barrier", "memory", "tma", "wgmma"}) {
+    everything += text_of(root / "ptx" / (std::string(name) + ".cuh"));
+  }
+  everything += text_of(root / "machine" / "api.hpp");
   *major = 13;
-  *minor = 90;  // no cubin of a real NVRTC is ever taken for one of these, nor the other way round
+  *minor = 100 + static_cast<int>(std::hash<std::string>()(everything) % 1'000'000'000);
   return NVRTC_SUCCESS;
 }
 EXPORT const char* nvrtcGetErrorString(nvrtcResult result) {

@@ -180,6 +180,12 @@ CUresult LaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void*
       overlaps = attribute.value.programmaticStreamSerializationAllowed != 0;
     }
   }
+  constexpr int most_shared = 232448, most_threads = 1024, largest_cluster = 8;
+  if (launch.grid < 1 || launch.block < 1 || launch.block > most_threads || launch.cluster < 1 ||
+      launch.cluster > largest_cluster || launch.grid % launch.cluster != 0 ||
+      launch.shared_bytes > most_shared) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   return result_of(
       sm90::launch(launch, kernel.entry, parameters[0], kernel.parameter_bytes, overlaps));
 }
@@ -188,16 +194,36 @@ int element_bytes(CUtensorMapDataType type) {
   switch (type) {
     case CU_TENSOR_MAP_DATA_TYPE_UINT8:
       return 1;
-    case CU_TENSOR_MAP_DATA_TYPE_FLOAT32:
-    case CU_TENSOR_MAP_DATA_TYPE_INT32:
-    case CU_TENSOR_MAP_DATA_TYPE_UINT32:
-      return 4;
+    case CU_TENSOR_MAP_DATA_TYPE_UINT16:
+    case CU_TENSOR_MAP_DATA_TYPE_FLOAT16:
+    case CU_TENSOR_MAP_DATA_TYPE_BFLOAT16:
+      return 2;
     case CU_TENSOR_MAP_DATA_TYPE_FLOAT64:
     case CU_TENSOR_MAP_DATA_TYPE_INT64:
+    case CU_TENSOR_MAP_DATA_TYPE_UINT64:
       return 8;
     default:
-      return 2;
+      return 4;
   }
+}
+
+int span_of(CUtensorMapSwizzle swizzle) {
+  return swizzle == CU_TENSOR_MAP_SWIZZLE_128B  ? 128
+         : swizzle == CU_TENSOR_MAP_SWIZZLE_64B ? 64
+         : swizzle == CU_TENSOR_MAP_SWIZZLE_32B ? 32
+                                                : 16;
+}
+
+// The rules of cuTensorMapEncodeTiled that can be told from its arguments.
+bool is_legal(const sm90::TensorMapBytes& map, const cuuint64_t* extents, const cuuint32_t* box) {
+  if (reinterpret_cast<std::uintptr_t>(map.address) % 16 != 0) return false;
+  for (int i = 0; i < map.rank; ++i) {
+    if (extents[i] < 1 || extents[i] > std::uint64_t{1} << 32) return false;
+    if (box[i] < 1 || box[i] > 256) return false;
+    if (i > 0 && (map.pitches[i - 1] % 16 != 0 || map.pitches[i - 1] >> 40 != 0)) return false;
+  }
+  const int inner = static_cast<int>(box[0]) * map.element_bytes;
+  return inner % 16 == 0 && (map.swizzle_span == 16 || inner <= map.swizzle_span);
 }
 
 CUresult TensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank,
@@ -205,20 +231,20 @@ CUresult TensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint
                               const cuuint32_t* box, const cuuint32_t*, CUtensorMapInterleave,
                               CUtensorMapSwizzle swizzle, CUtensorMapL2promotion,
                               CUtensorMapFloatOOBfill) {
+  if (rank < 1 || rank > 5) return CUDA_ERROR_INVALID_VALUE;
   sm90::TensorMapBytes bytes{};
   bytes.magic = sm90::tensor_map_magic;
   bytes.address = static_cast<std::uint8_t*>(address);
   bytes.rank = static_cast<std::uint8_t>(rank);
   bytes.element_bytes = static_cast<std::uint8_t>(element_bytes(type));
-  bytes.swizzle_span = swizzle == CU_TENSOR_MAP_SWIZZLE_128B  ? 128
-                       : swizzle == CU_TENSOR_MAP_SWIZZLE_64B ? 64
-                       : swizzle == CU_TENSOR_MAP_SWIZZLE_32B ? 32
-                                                              : 16;
+  bytes.is_float = type == CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+  bytes.swizzle_span = static_cast<std::uint8_t>(span_of(swizzle));
   for (cuuint32_t i = 0; i < rank; ++i) {
-    bytes.extents[i] = static_cast<std::uint32_t>(extents[i]);
+    bytes.extents[i] = static_cast<std::uint32_t>(std::min<cuuint64_t>(extents[i], 0xFFFFFFFF));
     bytes.box[i] = static_cast<std::uint16_t>(box[i]);
     if (i > 0) bytes.pitches[i - 1] = pitches[i - 1];
   }
+  if (!is_legal(bytes, extents, box)) return CUDA_ERROR_INVALID_VALUE;
   std::memset(map, 0, sizeof(*map));
   std::memcpy(map, &bytes, sizeof(bytes));
   return CUDA_SUCCESS;
@@ -229,7 +255,7 @@ CUresult MemAlloc(CUdeviceptr* address, std::size_t bytes) {
   return *address != 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 CUresult MemFree(CUdeviceptr address) {
-  if (!sm90::synchronize()) return CUDA_ERROR_LAUNCH_FAILED;
+  sm90::drain();
   return sm90::release(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 CUresult MemcpyHtoD(CUdeviceptr target, const void* source, std::size_t bytes) {

@@ -3,10 +3,12 @@
 #include "driver/stream.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace sm90 {
@@ -61,6 +63,7 @@ struct Stream {
   std::recursive_mutex mutex;
   std::unique_ptr<Pending> pending;
   std::string report = "no error";
+  bool failed = false;  // and nobody has been told yet
 };
 
 Stream& stream() {
@@ -68,16 +71,21 @@ Stream& stream() {
   return instance;
 }
 
-bool finish_pending() {
+void finish_pending() {
   const std::unique_ptr<Pending> pending = std::move(stream().pending);
-  if (pending == nullptr) return true;
+  if (pending == nullptr) return;
   try {
     pending->run();
-    return true;
   } catch (const Failure& failure) {
-    stream().report = failure.text + pending->how_to_repeat();
-    return false;
+    if (!stream().failed) stream().report = failure.text + pending->how_to_repeat();
+    stream().failed = true;
   }
+}
+
+// A failure that nobody asked for before the end of the process is at least seen.
+void finish_at_exit() {
+  finish_pending();
+  if (stream().failed) std::fprintf(stderr, "SM90 model: %s\n", stream().report.c_str());
 }
 
 }  // namespace
@@ -86,17 +94,29 @@ bool launch(const Launch& shape, void (*entry)(void*), const void* parameter, st
             bool overlaps) {
   std::lock_guard lock(stream().mutex);
   auto next = std::make_unique<Pending>(shape, entry, parameter, bytes);
+  static const bool registered = std::atexit(finish_at_exit) == 0;
+  static_cast<void>(registered);
   if (overlaps && stream().pending != nullptr) next->run_ahead();
-  const bool right = finish_pending();
-  if (right) stream().pending = std::move(next);
-  return right;
+  finish_pending();
+  if (std::exchange(stream().failed, false)) return false;
+  stream().pending = std::move(next);
+  return true;
 }
 
 bool synchronize() {
   std::lock_guard lock(stream().mutex);
-  return finish_pending();
+  finish_pending();
+  return !std::exchange(stream().failed, false);
 }
 
-const std::string& last_report() { return stream().report; }
+void drain() {
+  std::lock_guard lock(stream().mutex);
+  finish_pending();
+}
+
+std::string last_report() {
+  std::lock_guard lock(stream().mutex);
+  return stream().report;
+}
 
 }  // namespace sm90

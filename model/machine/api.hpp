@@ -34,7 +34,7 @@ void set_registers(int count, bool raise, const Where& where);
 // ---- Barriers
 void sync_cta(const Where& where);
 void named_barrier(int id, int threads, bool wait, const Where& where);
-void cluster_arrive(const Where& where);
+void cluster_arrive(bool release, const Where& where);
 void cluster_wait(const Where& where);
 void mbarrier_init(Address barrier, int arrivals, const Where& where);
 void mbarrier_init_fence(const Where& where);
@@ -57,7 +57,7 @@ void tma_wait_read(int pending, const Where& where);
 
 // ---- WGMMA on partial accumulators, 64 x columns x 32
 enum class Format : int { e4m3, e5m2 };
-void wgmma_fence();
+void wgmma_fence(const Where& where);
 void wgmma(int columns, Format a, Format b, int slot, bool accumulate, std::uint64_t a_descriptor,
            std::uint64_t b_descriptor, const Where& where);
 void wgmma_commit(const Where& where);

@@ -46,6 +46,7 @@ namespace sm90 {
 namespace {
 
 constexpr std::size_t stack_bytes = 256 << 10;
+constexpr std::uint64_t mark = 0x5354414B454E4421;
 
 // Stacks outlive launches: mapping one costs more than running a small kernel on it.
 std::vector<void*>& spare_stacks() {
@@ -53,17 +54,22 @@ std::vector<void*>& spare_stacks() {
   return stacks;
 }
 
+// Many at a time: a process may have 65530 mappings, so there is none to spare for guard pages. The
+// lowest word of a stack holds a mark instead.
 void* take_stack() {
+  constexpr std::size_t slab = 256;
   auto& spare = spare_stacks();
-  if (!spare.empty()) {
-    void* stack = spare.back();
-    spare.pop_back();
-    return stack;
+  if (spare.empty()) {
+    void* stacks = mmap(nullptr, slab * stack_bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (stacks == MAP_FAILED) std::abort();
+    for (std::size_t i = 0; i < slab; ++i) {
+      spare.push_back(static_cast<char*>(stacks) + i * stack_bytes);
+    }
   }
-  void* stack = mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (stack == MAP_FAILED) std::abort();
-  mprotect(stack, 4096, PROT_NONE);  // an overflow faults instead of writing elsewhere
+  void* stack = spare.back();
+  spare.pop_back();
+  *static_cast<std::uint64_t*>(stack) = mark;
   return stack;
 }
 
@@ -88,6 +94,7 @@ void Fiber::start(Body body, void* argument) {
 }
 
 void Fiber::resume() { sm90_switch(&outside_, inside_); }
+bool Fiber::overflowed() const { return *static_cast<const std::uint64_t*>(stack_) != mark; }
 void Fiber::suspend() { sm90_switch(&inside_, outside_); }
 
 }  // namespace sm90

@@ -19,6 +19,8 @@ class Fiber {
   void start(Body body, void* argument);
   // Runs the fiber until it switches back; to be called from outside of every fiber.
   void resume();
+  // Whether it has used more stack than it has; the stack below it may be damaged then.
+  bool overflowed() const;
   // Back to resume()'s caller; to be called from inside.
   void suspend();
 

@@ -1,6 +1,7 @@
 #include "machine/global.hpp"
 
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <mutex>
 
@@ -25,6 +26,7 @@ Table& table() {
 std::uint64_t allocate(std::size_t bytes) {
   void* memory = std::aligned_alloc(512, (bytes + 511) / 512 * 512);
   if (memory == nullptr) return 0;
+  std::memset(memory, 0xFF, bytes);  // NaN in every format: nothing is right by accident
   std::lock_guard lock(table().mutex);
   const auto address = reinterpret_cast<std::uint64_t>(memory);
   table().blocks[address] = bytes;

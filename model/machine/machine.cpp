@@ -80,6 +80,8 @@ void Machine::maybe_yield() {
   running->fiber.suspend();
 }
 
+void Machine::yield() { running->fiber.suspend(); }
+
 void Machine::fail_later(const std::string& text) {
   if (failure_.empty()) failure_ = text;
 }
@@ -109,6 +111,7 @@ void Machine::start_cta(Cluster& cluster, int index, int rank) {
   cta.shared.bytes.assign(bytes, 0xCD);
   cta.shared.written.assign(bytes, 0);
   cta.shared.unfenced.assign(bytes / 16 + 1, -1);
+  cta.shared.unreleased.assign(bytes / 16 + 1, 0);
   const int registers = std::min(255, 65536 / launch.block / 8 * 8);
   for (int i = 0; i < launch.block; ++i) {
     if (i % 128 == 0) {
@@ -140,7 +143,10 @@ void Machine::start_wave() {
   warps_.clear();
   operations_.clear();
   done_.clear();
-  const int at_once = std::max(1, launch.multiprocessors * 4 / launch.cluster);
+  // What fits an SM by shared memory and threads, and the stacks of a process.
+  const int per_sm = std::min(233472 / (launch.shared_bytes + 1024), 2048 / launch.block);
+  const int most = std::min(launch.multiprocessors * std::max(1, per_sm), 32768 / launch.block);
+  const int at_once = std::max(1, most / launch.cluster);
   const int end = std::min(next_cluster_ + at_once, launch.grid / launch.cluster);
   for (; next_cluster_ < end; ++next_cluster_) {
     clusters_.push_back(std::make_unique<Cluster>());
@@ -159,10 +165,14 @@ void Machine::run_thread(Thread& thread) {
   }
   running = &thread;
   thread.fiber.resume();
+  if (thread.fiber.overflowed()) fail_later(name_of(thread) + ": stack overflow");
   running = nullptr;
   if (!thread.exited || !failure_.empty()) return;
   --thread.cta->running;
   --thread.cta->cluster->running;
+  if (thread.arrived_at_cluster) --thread.cta->cluster->arrived;
+  settle_cta_barrier(*thread.cta);
+  settle_cluster_barrier(*thread.cta->cluster);
   if (thread.cta->running == 0) finish_cta_checks(*thread.cta);
 }
 
@@ -228,7 +238,9 @@ bool Machine::waits_for_previous() const {
 
 // Until every thread has exited, or all wait for the previous kernel.
 void Machine::run_wave() {
+  constexpr std::uint64_t most_steps = 20'000'000;
   while (failure_.empty()) {
+    if (step_ > most_steps) return fail_later("no end after 20 million steps of the scheduler");
     int left = 0;
     for (const auto& cluster : clusters_) left += cluster->running;
     if (left == 0 && operations_.empty()) return;
@@ -246,6 +258,12 @@ void Machine::finish_cta_checks(Cta& cta) {
   for (const Region& r : cta.shared.reads) {
     fail_later("CTA " + std::to_string(cta.index) + " exited while " + r.what +
                " still reads its shared memory: wait for it before the end of the kernel");
+  }
+  for (std::size_t id = 1; id < cta.named.size(); ++id) {
+    if (cta.named[id].arrived == 0) continue;
+    fail_later("CTA " + std::to_string(cta.index) + " exited with " +
+               std::to_string(cta.named[id].arrived) + " threads at named barrier " +
+               std::to_string(id) + " and nobody to come");
   }
   for (const auto& [address, barrier] : cta.mbarriers) {
     if (barrier.pending == barrier.count && barrier.bytes == 0) continue;

@@ -47,12 +47,16 @@ struct Thread {
   Wait wait;
   Slot slots[2];
   bool wgmma_fenced = false, waits_for_previous = false;
-  std::uint64_t cluster_arrivals = 0;
+  bool arrived_at_cluster = false;  // and has not waited since
+  bool peers_have_started = false;  // known by a cluster barrier
+  std::uint64_t cluster_generation = 0;
   std::uint32_t posted[4] = {};               // for the warp's other lanes
   std::vector<std::uint32_t> unfenced_units;  // 16-byte units written since the last proxy fence
-  std::int64_t wgmmas = 0, commits = 0;       // issued, and groups closed, by this thread
-  std::int64_t open_wgmmas = 0;               // since the last commit
-  std::vector<int> open_stores;               // ids of bulk stores since the last commit
+  // Units of a peer's memory written since the last release at the cluster barrier.
+  std::vector<std::pair<Cta*, std::uint32_t>> unreleased;
+  std::int64_t wgmmas = 0, commits = 0;  // issued, and groups closed, by this thread
+  std::int64_t open_wgmmas = 0;          // since the last commit
+  std::vector<int> open_stores;          // ids of bulk stores since the last commit
   std::vector<std::vector<int>> store_groups;
 };
 
@@ -110,7 +114,8 @@ struct SharedMemory {
   std::vector<std::uint8_t> written;  // per byte
   std::vector<std::int32_t>
       unfenced;  // per 16 bytes: thread whose write the async proxy may not see
-  std::vector<Region> writes, reads;  // by asynchronous units, in flight
+  std::vector<std::uint8_t> unreleased;  // per 16 bytes: written by a peer that has not released
+  std::vector<Region> writes, reads;     // by asynchronous units, in flight
 };
 
 struct Cta {
@@ -121,7 +126,7 @@ struct Cta {
   std::vector<std::unique_ptr<Warpgroup>> groups;
   SharedMemory shared;
   std::map<Address, Mbarrier> mbarriers;
-  bool barriers_fenced = false;  // since the last mbarrier.init
+  int unfenced_initialiser = -1;  // thread whose mbarrier.init no fence of its own has followed
   std::array<NamedBarrier, 16> named;
   int running = 0;
 };
@@ -178,6 +183,7 @@ class Machine {
   // Of the running thread.
   void block(Wait wait);
   void maybe_yield();
+  void yield();
   // Ends the launch with a report about the running thread's line, or about an operation.
   [[noreturn]] void fail(const std::string& text, const Where& where);
   void fail_later(const std::string& text);
@@ -224,5 +230,9 @@ class Machine {
 std::string line_of(const Where& where);
 std::string name_of(const Thread& thread);
 std::string row_of(const Thread& thread);  // of the trace: CTA and warp
+// Completes the barrier if nobody is missing any more: after an arrival and after an exit.
+void settle_cta_barrier(Cta& cta);
+void settle_cluster_barrier(Cluster& cluster);
+void release_remote_writes(Thread& thread);
 
 }  // namespace sm90

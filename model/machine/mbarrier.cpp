@@ -82,10 +82,13 @@ void mbarrier_init(Address address, int arrivals, const Where& where) {
   if (!cta.mbarriers.emplace(address, barrier).second) {
     machine.fail("an mbarrier is initialised twice", where);
   }
-  cta.barriers_fenced = false;
+  cta.unfenced_initialiser = self().index;
 }
 
-void mbarrier_init_fence(const Where&) { self().cta->barriers_fenced = true; }
+void mbarrier_init_fence(const Where&) {
+  Thread& t = self();
+  if (t.cta->unfenced_initialiser == t.index) t.cta->unfenced_initialiser = -1;
+}
 
 void mbarrier_arrive(Address address, int bytes, const Where& where) {
   arrive(*self().cta, address, bytes, where);
@@ -97,12 +100,16 @@ void mbarrier_arrive_remote(Address address, int rank, const Where& where) {
     Machine::current().fail("arrival at rank " + std::to_string(rank) + " of the cluster", where);
   }
   Cta& peer = *cluster.ctas[static_cast<std::size_t>(rank)];
-  if (peer.running == 0) Machine::current().fail("arrival at a CTA that has exited", where);
+  if (const std::string problem = unreachable(self(), peer); !problem.empty()) {
+    Machine::current().fail("arrival at " + problem, where);
+  }
   arrive(peer, address, 0, where);
 }
 
 bool mbarrier_test(Address address, std::uint32_t parity, const Where& where) {
-  return (find(*self().cta, address, where).phase & 1) != parity;
+  const bool passed = (find(*self().cta, address, where).phase & 1) != parity;
+  if (!passed) Machine::current().yield();  // or a loop around this would never end
+  return passed;
 }
 
 void mbarrier_wait(Address address, std::uint32_t parity, const Where& where) {
@@ -111,7 +118,8 @@ void mbarrier_wait(Address address, std::uint32_t parity, const Where& where) {
   Machine& machine = Machine::current();
   warp_together("mbarrier wait", where);
   const Mbarrier& barrier = find(cta, address, where);
-  if (!cta.barriers_fenced) machine.fail(barrier.name + " was initialised without a fence", where);
+  if (cta.unfenced_initialiser >= 0)
+    machine.fail(barrier.name + " was initialised without a fence", where);
   const std::uint64_t began = barrier.phase;
   machine.block({[&barrier, parity] { return (barrier.phase & 1) != parity; },
                  [&cta, &barrier, parity] { return state_of(cta, barrier, parity); }, where});

@@ -30,8 +30,9 @@ void write_to(Cta& cta, Address target, const void* source, int bytes, const Whe
   Machine::current().maybe_yield();
   require(forbids_write(cta, target, bytes), "write", where);
   std::memcpy(shared_bytes(cta, target), source, static_cast<std::size_t>(bytes));
-  mark_written(cta, target, bytes, self().index);
-  if (&cta != self().cta) return;  // a peer's writes are its own to order
+  const bool own = &cta == self().cta;
+  mark_written(cta, target, bytes, own ? self().index : -1);
+  if (!own) return;
   for (Address unit = (target - shared_base) / 16;
        unit * 16 < target - shared_base + static_cast<Address>(bytes); ++unit) {
     self().unfenced_units.push_back(unit);
@@ -61,6 +62,10 @@ std::string forbids_read(const Cta& cta, Address address, int bytes, bool async_
   for (int i = 0; i < bytes; ++i) {
     const Address at = address - shared_base + static_cast<Address>(i);
     if (cta.shared.written[at] == 0) return range(address, bytes) + " were never written";
+    if (cta.shared.unreleased[at / 16] != 0) {
+      return range(address, bytes) +
+             " were written by a thread of the cluster that has not released them at its barrier";
+    }
     if (async_proxy && cta.shared.unfenced[at / 16] >= 0) {
       return range(address, bytes) + " were written by thread " +
              std::to_string(cta.shared.unfenced[at / 16]) +
@@ -106,6 +111,17 @@ void end_access(Cta& cta, int operation) {
   std::erase_if(cta.shared.reads, matches);
 }
 
+std::string unreachable(const Thread& thread, const Cta& peer) {
+  if (peer.running == 0) return "a CTA that has exited";
+  if (&peer == thread.cta || thread.peers_have_started) return {};
+  return "a CTA of the cluster that may not have started: no cluster barrier came before";
+}
+
+void release_remote_writes(Thread& thread) {
+  for (const auto& [cta, unit] : thread.unreleased) cta->shared.unreleased[unit] = 0;
+  thread.unreleased.clear();
+}
+
 Address dynamic_shared() { return shared_base; }
 
 void read_shared(void* target, Address source, int bytes, const Where& where) {
@@ -129,8 +145,15 @@ void write_remote(Address target, int rank, const void* source, int bytes, const
     Machine::current().fail("write to rank " + std::to_string(rank) + " of the cluster", where);
   }
   Cta& peer = *cluster.ctas[static_cast<std::size_t>(rank)];
-  if (peer.running == 0) Machine::current().fail("write into a CTA that has exited", where);
+  if (const std::string problem = unreachable(self(), peer); !problem.empty()) {
+    Machine::current().fail("write into " + problem, where);
+  }
   write_to(peer, target, source, bytes, where);
+  for (Address unit = (target - shared_base) / 16;
+       unit <= (target - shared_base + static_cast<Address>(bytes) - 1) / 16; ++unit) {
+    peer.shared.unreleased[unit] = 1;
+    self().unreleased.emplace_back(&peer, unit);
+  }
 }
 
 void fence_async_proxy(const Where&) {

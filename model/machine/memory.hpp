@@ -18,6 +18,8 @@ void mark_written(Cta& cta, Address address, int bytes, int unfenced_thread);
 void begin_write(Cta& cta, Address begin, Address end, int operation, std::string what);
 void begin_read(Cta& cta, Address begin, Address end, int operation, std::string what);
 void end_access(Cta& cta, int operation);
+// Empty if the thread may write or arrive there, else what the CTA is.
+std::string unreachable(const Thread& thread, const Cta& peer);
 // Bits 4.. of a swizzled address, by the span of the swizzle in bytes (16: none).
 inline Address swizzle(Address address, Address span) {
   return address ^ ((address >> 3) & (span - 16));

@@ -1,5 +1,5 @@
 // Indices, warp collectives, CTA and cluster barriers, registers.
-#include <cstdio>
+#include <cstring>
 
 #include "machine/api.hpp"
 #include "machine/machine.hpp"
@@ -16,7 +16,9 @@ void gather(const char* kind, std::uint64_t value, const Where& where) {
   if (warp.arrived == 0) {
     warp.kind = kind;
     warp.where = where;
-  } else if (warp.kind != kind || warp.where.line() != where.line()) {
+  } else if (warp.kind != kind || warp.where.line() != where.line() ||
+             warp.where.column() != where.column() ||
+             std::strcmp(warp.where.file_name(), where.file_name()) != 0) {
     Machine::current().fail(std::string(kind) + " in divergent code: other lanes are at " +
                                 warp.kind + " in " + line_of(warp.where),
                             where);
@@ -39,6 +41,19 @@ void gather(const char* kind, std::uint64_t value, const Where& where) {
 
 }  // namespace
 
+void settle_cta_barrier(Cta& cta) {
+  NamedBarrier& barrier = cta.named[0];
+  if (barrier.arrived == 0 || barrier.arrived < cta.running) return;
+  barrier.arrived = 0;
+  ++barrier.generation;
+}
+
+void settle_cluster_barrier(Cluster& cluster) {
+  if (cluster.arrived == 0 || cluster.arrived < cluster.running) return;
+  cluster.arrived = 0;
+  ++cluster.generation;
+}
+
 int thread_index() { return self().index; }
 int cta_index() { return self().cta->index; }
 int cta_count() { return Machine::current().launch.grid; }
@@ -52,12 +67,27 @@ std::uint64_t shuffle(std::uint64_t value, int source_lane, const Where& where) 
 
 void warp_together(const char* kind, const Where& where) { gather(kind, 0, where); }
 
-void sync_cta(const Where& where) { named_barrier(0, cta_threads(), true, where); }
+// All threads that have not exited.
+void sync_cta(const Where& where) {
+  Cta& cta = *self().cta;
+  NamedBarrier& barrier = cta.named[0];
+  const std::uint64_t generation = barrier.generation;
+  ++barrier.arrived;
+  settle_cta_barrier(cta);
+  Machine::current().block({[&barrier, generation] { return barrier.generation != generation; },
+                            [&barrier, &cta] {
+                              return "the CTA's barrier, at which " +
+                                     std::to_string(barrier.arrived) + " of " +
+                                     std::to_string(cta.running) + " threads are";
+                            },
+                            where});
+}
 
 void named_barrier(int id, int threads, bool wait, const Where& where) {
   Machine& machine = Machine::current();
-  if (id < 0 || id > 15)
-    machine.fail("named barrier " + std::to_string(id) + " does not exist", where);
+  if (id < 1 || id > 15) machine.fail("no named barrier " + std::to_string(id), where);
+  if (threads % 32 != 0) machine.fail("a named barrier counts whole warps", where);
+  gather("named barrier", 0, where);
   NamedBarrier& barrier = self().cta->named[static_cast<std::size_t>(id)];
   if (barrier.arrived > 0 && barrier.threads != threads) {
     machine.fail("named barrier " + std::to_string(id) + " expects " +
@@ -82,27 +112,34 @@ void named_barrier(int id, int threads, bool wait, const Where& where) {
                  where});
 }
 
-void cluster_arrive(const Where&) {
-  Cluster& cluster = *self().cta->cluster;
-  int threads = 0;
-  for (const auto& cta : cluster.ctas) threads += static_cast<int>(cta->threads.size());
-  if (++cluster.arrived == threads) {
-    cluster.arrived = 0;
-    ++cluster.generation;
-  }
-  ++self().cluster_arrivals;
+void cluster_arrive(bool release, const Where& where) {
+  gather("cluster barrier", 0, where);
+  Thread& t = self();
+  if (t.arrived_at_cluster) Machine::current().fail("arrives twice at the cluster barrier", where);
+  if (release) release_remote_writes(t);
+  t.arrived_at_cluster = true;
+  t.cluster_generation = t.cta->cluster->generation;
+  ++t.cta->cluster->arrived;
+  settle_cluster_barrier(*t.cta->cluster);
 }
 
 void cluster_wait(const Where& where) {
+  gather("cluster barrier", 0, where);
   Thread& t = self();
   Cluster& cluster = *t.cta->cluster;
-  const std::uint64_t wanted = t.cluster_arrivals;
-  Machine::current().block({[&cluster, wanted] { return cluster.generation >= wanted; },
+  if (!t.arrived_at_cluster) {
+    Machine::current().fail("waits at the cluster barrier before it has arrived", where);
+  }
+  const std::uint64_t before = t.cluster_generation;
+  Machine::current().block({[&cluster, before] { return cluster.generation != before; },
                             [&cluster] {
                               return "the cluster barrier, at which " +
-                                     std::to_string(cluster.arrived) + " threads are";
+                                     std::to_string(cluster.arrived) + " of " +
+                                     std::to_string(cluster.running) + " threads are";
                             },
                             where});
+  t.arrived_at_cluster = false;
+  t.peers_have_started = true;
 }
 
 void set_registers(int count, bool raise, const Where& where) {
@@ -110,6 +147,7 @@ void set_registers(int count, bool raise, const Where& where) {
   Machine& machine = Machine::current();
   gather("setmaxnreg", 0, where);
   Warp& warp = *t.warp;
+  if (t.lane != 0) return warp_together("setmaxnreg", where);
   if (count % 8 != 0 || count < 24 || count > 256) {
     machine.fail("setmaxnreg of " + std::to_string(count), where);
   }
@@ -119,11 +157,17 @@ void set_registers(int count, bool raise, const Where& where) {
     for (const auto& other : cta.warps) total += other.get() == &warp ? 0 : other->registers * 32;
     return total <= 65536;
   };
+  if (raise ? count < warp.registers : count > warp.registers) {
+    machine.fail("setmaxnreg from " + std::to_string(warp.registers) + " to " +
+                     std::to_string(count) + " in the wrong direction",
+                 where);
+  }
   if (raise) {
     machine.block(
         {fits, [count] { return "registers for " + std::to_string(count) + " a thread"; }, where});
   }
   warp.registers = count;
+  warp_together("setmaxnreg", where);
 }
 
 void wait_for_previous_kernel(const Where& where) {

@@ -108,7 +108,7 @@ void scatter(const TensorMapBytes& map, const Coordinates& at, const std::vector
     const Row row = row_of(map, at, r);
     if (row.address == nullptr) continue;
     const std::int64_t bytes = clipped_bytes(map, row);
-    if (bytes <= 0) continue;
+    if (bytes <= 0 || row.first < 0) continue;
     std::uint8_t* target = row.address + row.first * map.element_bytes;
     if (!is_allocated(target, static_cast<std::size_t>(bytes))) {
       return Machine::current().fail_later("TMA writes global memory outside of every allocation");
@@ -153,10 +153,13 @@ void tma_load(Address target, const void* opaque, const Coordinates& at, Address
   const TensorMapBytes map = map_of(opaque, where);
   Cluster& cluster = *self().cta->cluster;
   const unsigned mask = cta_mask != 0 ? cta_mask : 1U << self().cta->rank;
+  if (mask >> cluster.ctas.size() != 0) machine.fail("multicast to a CTA that is not there", where);
   for (const auto& peer : cluster.ctas) {
     if ((mask >> peer->rank & 1) == 0) continue;
     Cta& cta = *peer;
-    if (cta.running == 0) machine.fail("TMA load into a CTA that has exited", where);
+    if (const std::string problem = unreachable(self(), cta); !problem.empty()) {
+      machine.fail("TMA load into " + problem, where);
+    }
     check_target(cta, target, map, where);
     const std::string what = describe("the TMA load", at, where);
     const int id = machine.next_id();
@@ -175,6 +178,8 @@ void tma_store(const void* opaque, const Coordinates& at, Address source, bool a
   Thread& t = self();
   Cta& cta = *t.cta;
   const std::string what = describe("the TMA store", at, where);
+  if (source % 128 != 0) machine.fail("a TMA store needs 128-byte alignment", where);
+  if (add && map.is_float == 0) machine.fail("TMA adds FP32 only in this model", where);
   // What is wrong with the data now stays wrong: no later fence orders it.
   if (const std::string problem = forbids_read(cta, source, box_bytes(map), true);
       !problem.empty()) {

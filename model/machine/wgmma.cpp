@@ -38,8 +38,11 @@ Operand operand_of(std::uint64_t descriptor, const Where& where) {
   if (descriptor >> 62 != 1) {
     Machine::current().fail("only the 128-byte swizzle is modelled in a matrix descriptor", where);
   }
-  return {static_cast<Address>(descriptor & 0x3FFF) << 4,
-          static_cast<Address>(descriptor >> 32 & 0x3FFF) << 4};
+  const Address start = static_cast<Address>(descriptor & 0x3FFF) << 4;
+  if ((start & 0x380) != 0) {
+    Machine::current().fail("a matrix that does not start at a multiple of 1024 bytes", where);
+  }
+  return {start, static_cast<Address>(descriptor >> 32 & 0x3FFF) << 4};
 }
 
 Address line_of_row(const Operand& operand, int row) {
@@ -124,7 +127,17 @@ bool can_run(const Warpgroup& group, std::int64_t number) {
 }
 
 void run_group(Warpgroup& group, std::int64_t number) {
+  for (const Thread* t : group.threads) {
+    if (t->warp->registers == group.threads.front()->warp->registers) continue;
+    return Machine::current().fail_later(
+        row_of(*t) + ": setmaxnreg was not executed by all warps of " + "its warpgroup");
+  }
   while (!group.issued.empty() && group.issued.front().group == number) {
+    if (group.issued.front().threads != 128) {
+      return Machine::current().fail_later(
+          "a WGMMA of " + line_of(group.issued.front().where) + " was issued by " +
+          std::to_string(group.issued.front().threads) + " of 128 threads");
+    }
     execute(group, group.issued.front());
     group.issued.pop_front();
     ++group.first;
@@ -135,6 +148,9 @@ void run_group(Warpgroup& group, std::int64_t number) {
 
 // This thread's n-th WGMMA: the first of the 128 describes it, the others must agree.
 Multiply& join(Warpgroup& group, std::int64_t number, const Multiply& mine) {
+  if (number < group.first) {
+    Machine::current().fail("a thread is behind its warpgroup: it left out a WGMMA", mine.where);
+  }
   const auto at = static_cast<std::size_t>(number - group.first);
   if (at == group.issued.size()) group.issued.push_back(mine);
   Multiply& m = group.issued[at];
@@ -148,10 +164,14 @@ Multiply& join(Warpgroup& group, std::int64_t number, const Multiply& mine) {
 
 }  // namespace
 
-void wgmma_fence() { self().wgmma_fenced = true; }
+void wgmma_fence(const Where& where) {
+  warp_together("wgmma.fence", where);
+  self().wgmma_fenced = true;
+}
 
 void wgmma(int columns, Format a, Format b, int slot, bool accumulate, std::uint64_t a_descriptor,
            std::uint64_t b_descriptor, const Where& where) {
+  warp_together("wgmma", where);
   Thread& t = self();
   Machine& machine = Machine::current();
   Warpgroup& group = *t.warp->group;
@@ -183,6 +203,7 @@ void wgmma(int columns, Format a, Format b, int slot, bool accumulate, std::uint
 }
 
 void wgmma_commit(const Where& where) {
+  warp_together("wgmma.commit", where);
   Thread& t = self();
   Warpgroup& group = *t.warp->group;
   const std::int64_t number = t.commits++;
@@ -196,6 +217,7 @@ void wgmma_commit(const Where& where) {
 }
 
 void wgmma_wait(int pending, const Where& where) {
+  warp_together("wgmma.wait", where);
   Thread& t = self();
   Warpgroup& group = *t.warp->group;
   const std::int64_t wanted = t.commits - pending;

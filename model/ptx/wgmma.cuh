@@ -9,7 +9,7 @@
 namespace deepgemm::device::ptx {
 
 inline void declare_partials() {}
-inline void wgmma_fence() { sm90::wgmma_fence(); }
+inline void wgmma_fence(const Where& where = Where::current()) { sm90::wgmma_fence(where); }
 inline void wgmma_commit(const Where& where = Where::current()) { sm90::wgmma_commit(where); }
 template <int Pending = 0>
 void wgmma_wait(const Where& where = Where::current()) {

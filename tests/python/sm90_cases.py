@@ -33,7 +33,8 @@ Case = Callable[[Place, np.random.Generator, int], None]
 
 def tile(m: int, n: int, consumers: int = 2, **fields: Any) -> dict[str, Any]:
     """A policy of the FP8 kernel, on few SMs: a CTA then has several tiles."""
-    return {"tile_m": m, "tile_n": n, "consumers": consumers, "num_sms": 4, **fields}
+    base = {"tile_m": m, "tile_n": n, "consumers": consumers, "cluster_k": 1, "num_sms": 4}
+    return {**base, **fields}
 
 
 TILES = {
@@ -57,6 +58,12 @@ SPLITS = {
     "64x128 K split in 2": tile(64, 128, 1, cluster_k=2),
     "128x128 K split in 2": tile(128, 128, 2, cluster_k=2),
 }
+WIDE_SHAPES = {  # what the shapes of shape_of() are too small for
+    "64x64, K of 35 blocks": (tile(64, 64, 1, cluster_m=1, cluster_n=1), (60, 64, 4480)),
+    "64x64, 143 tiles": (tile(64, 64, 1, cluster_m=1, cluster_n=1), (700, 820, 128)),
+    "128x192, side by side": (tile(128, 192, consumers_n=2, cluster_m=1, cluster_n=1),
+                              (130, 400, 640)),
+}  # fmt: skip
 DECODES = {
     f"decode {tokens} tokens, {fields}": (tokens, dict(zip(NAMES, fields, strict=True)))
     for NAMES in (("consumers", "stage_blocks", "stages", "cluster_k", "ctas_per_sm"),)
@@ -65,6 +72,7 @@ DECODES = {
         (8, (1, 4, 2, 8, 2)),
         (8, (2, 2, 3, 4, 2)),
         (16, (1, 2, 5, 2, 2)),
+        (16, (2, 2, 2, 1, 2)),
         (32, (1, 2, 4, 4, 2)),
         (64, (2, 2, 3, 2, 1)),
         (128, (2, 1, 4, 4, 1)),
@@ -87,6 +95,13 @@ def shape_of(policy: dict[str, Any], seed: int) -> tuple[int, int, int]:
 def tiled(policy: dict[str, Any], **options: Any) -> Case:
     def body(place: Place, rng: np.random.Generator, seed: int) -> None:
         check(place, rng, shape_of(policy, seed), policy=policy, **options)
+
+    return body
+
+
+def fixed(policy: dict[str, Any], shape: tuple[int, int, int]) -> Case:
+    def body(place: Place, rng: np.random.Generator, seed: int) -> None:
+        check(place, rng, shape, policy=policy, out_dtype=("bfloat16", "float32")[seed % 2])
 
     return body
 
@@ -122,17 +137,18 @@ def split(policy: dict[str, Any]) -> Case:
 def decode(tokens: int, policy: dict[str, Any]) -> Case:
     def body(place: Place, rng: np.random.Generator, seed: int) -> None:
         m = max(1, tokens - seed % 7)
-        n = (8, 136, 200)[seed % 3]
+        n = (8, 136, 201)[seed % 3]
         out = ("bfloat16", "float32")[seed % 2]
         options: dict[str, Any] = {}
-        if seed % 4 == 3:
+        if seed % 4 != 0:
             options["bias"] = rng.integers(-9, 9, n).astype(np.float32)
         check(
             place,
             rng,
-            (m, n, (1280, 2048, 4096)[seed % 3]),
+            (m, n, (1152, 2048, 4096)[seed // 3 % 3]),
             policy={"kernel": "decode", **policy},
             out_dtype=out,
+            out_extra=-n % 8,
             **options,
         )
 
@@ -140,22 +156,27 @@ def decode(tokens: int, policy: dict[str, Any]) -> Case:
 
 
 def dependent(m: int) -> Case:
-    """Under dependent launches, behind the kernel that makes a; with b constant in every other."""
+    """Under dependent launches, behind the kernel that makes a, or behind the one that makes b."""
 
     def body(place: Place, rng: np.random.Generator, seed: int) -> None:
-        w = rng.integers(-2, 3, (136, 640)).astype(np.float32)
-        right = deepgemm.quantize(place.put(w), (128, 128), power_of_two=True)
-        right.values.to_numpy()  # so that nothing in the stream still writes it
-        with deepgemm.options(pdl=True, constant_b=seed % 2 == 1):
+        constant = seed % 2 == 1
+        with deepgemm.options(pdl=True, constant_b=constant):
             for _ in range(3):
-                x = rng.integers(-2, 3, (m, 640)).astype(np.float32)
-                wide = place.put(x)  # Why by name: freeing memory would wait for the kernels
-                left = deepgemm.quantize(wide, (1, 128), power_of_two=True)
+                x, w = (rng.integers(-2, 3, (rows, 640)).astype(np.float32) for rows in (m, 136))
+                # Why by name: freeing memory would wait for the kernels.
+                wide, weights = place.put(x), place.put(w)
+                made = {}
+                for name in ("left", "right") if seed % 4 == 0 else ("right", "left"):
+                    source, rows = (wide, 1) if name == "left" else (weights, 128)
+                    made[name] = deepgemm.quantize(source, (rows, 128), power_of_two=True)
+                    if constant and name == "right":
+                        made[name].values.to_numpy()  # nothing in the stream still writes it
+                left, right = made["left"], made["right"]
                 out = deepgemm.gemm(left, right, out_dtype="float32")
                 again = deepgemm.gemm(left, right, out_dtype="float32")
                 assert oracle.same_bits(out.to_numpy(), x @ w.T)
                 assert oracle.same_bits(again.to_numpy(), x @ w.T)
-                del left, wide
+                del left, right, made, wide, weights
 
     return body
 
@@ -168,7 +189,8 @@ def general(place: Place, rng: np.random.Generator, seed: int) -> None:
 def quantized(place: Place, rng: np.random.Generator, seed: int) -> None:
     x = rng.standard_normal((67, 300)).astype(np.float32)
     for granularity in ((1, 128), (128, 128), (1, 0), (0, 0)):
-        found = deepgemm.quantize(place.put(x), granularity, power_of_two=seed % 2 == 0)
+        with deepgemm.options(num_sms=seed % 3):  # few: several blocks for a CTA
+            found = deepgemm.quantize(place.put(x), granularity, power_of_two=seed % 2 == 0)
         want = deepgemm.quantize(Place(-1).put(x), granularity, power_of_two=seed % 2 == 0)
         for ours, theirs in zip(found[:2], want[:2], strict=True):
             assert oracle.same_bits(contents(ours), contents(theirs)), granularity
@@ -188,6 +210,11 @@ def _cases() -> dict[str, Case]:
         cases[f"{name}, adds to D"] = accumulated(TILES[name], True)
         cases[f"{name}, adds C"] = accumulated(TILES[name], False)
         cases[f"{name}, alpha and relu"] = tiled(TILES[name], alpha=0.5, activation="relu")
+    for name, (policy, shape) in WIDE_SHAPES.items():
+        cases[name] = fixed(policy, shape)
+    cases["64x32, strided factors per column"] = tiled(
+        TILES["64x32"], granularity=COLUMNS, out_dtype="float32", fast_sfa=False
+    )
     cases |= {name: split(policy) for name, policy in SPLITS.items()}
     cases |= {name: decode(tokens, policy) for name, (tokens, policy) in DECODES.items()}
     cases |= {"decode, dependent launch": dependent(8), "tiles, dependent launch": dependent(300)}

@@ -73,7 +73,7 @@ def ahead(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dic
         return lambda: run(cache, str(module.__file__), name, "0")
 
     def faulty(fault: Fault) -> Callable[[], Done]:
-        wish = f"{fault.file}|{fault.old}|{fault.new}"
+        wish = "@@".join((fault.file, fault.old, fault.new))
         own = tmp_path_factory.mktemp("fault")
         return lambda: cases(own, fault.case, SEEDS, SM90_MODEL_MUTATE=wish)
 
@@ -131,7 +131,7 @@ def test_a_planted_fault_is_caught(ahead: dict[str, Ahead], index: int) -> None:
 
 
 def test_a_report_says_where_and_how_to_repeat_it(tmp_path: Path) -> None:
-    wish = "pipeline/ring.cuh|ptx::mbarrier_wait(full(), phase);|"
+    wish = "pipeline/ring.cuh@@ptx::mbarrier_wait(full(), phase);@@"
     done = cases(tmp_path, "64x64", SEEDS, SM90_MODEL_MUTATE=wish)
     for words in ("scale/promote.cuh:", "CTA ", "warp ", "SM90_MODEL_MODE=", "SM90_MODEL_SEED="):
         assert words in done.stderr
@@ -139,7 +139,7 @@ def test_a_report_says_where_and_how_to_repeat_it(tmp_path: Path) -> None:
 
 def test_a_deadlock_names_who_waits_on_what(tmp_path: Path) -> None:
     old = "return a_bytes() + b_bytes() + ("
-    wish = f"common/gemm_config.cuh|{old}|{old.replace('return', 'return 128 +')}"
+    wish = f"common/gemm_config.cuh@@{old}@@{old.replace('return', 'return 128 +')}"
     done = cases(tmp_path, "64x64", 1, SM90_MODEL_MUTATE=wish)
     assert "deadlock" in done.stderr
     assert "warp 0 lanes (all): pipeline/ring.cuh:" in done.stderr
