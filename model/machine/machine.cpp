@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "machine/crash.hpp"
+
 namespace sm90 {
 namespace {
 
@@ -47,6 +49,9 @@ Machine::~Machine() {
 }
 Machine& Machine::current() { return *machine; }
 Thread& Machine::thread() { return *running; }
+std::string Machine::name_of_running() {
+  return running != nullptr ? name_of(*running) : "the model";
+}
 
 std::uint64_t Machine::draw(std::uint64_t below) { return random_() % below; }
 
@@ -294,12 +299,14 @@ std::string Machine::deadlock() const {
 }
 
 void Machine::run_ahead() {
+  const CrashReports reports;
   machine = this;
   start_wave();
   run_wave();
 }
 
 void Machine::run() {
+  const CrashReports reports;
   machine = this;
   previous_complete = true;
   if (clusters_.empty()) start_wave();

@@ -179,6 +179,7 @@ class Machine {
 
   static Machine& current();
   static Thread& thread();  // that runs now
+  static std::string name_of_running();
 
   // Of the running thread.
   void block(Wait wait);

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 BIG, SMALL = "256x128 cluster 1x2 ordered", "64x64"
 WIDE, SPLIT = "128x192 cluster 2x1", "64x64 K split in 2"
+SIXTEEN = "decode 16 tokens, (2, 2, 2, 1, 2)"
 DECODE, CLUSTERED = "decode 8 tokens, (1, 2, 3, 1, 3)", "decode 8 tokens, (2, 2, 3, 4, 2)"
 ADDS_C, ADDS_D = "128x128, adds C", "128x128, adds to D"
 DEPENDENT_DECODE, DEPENDENT_TILES = "decode, dependent launch", "tiles, dependent launch"
@@ -126,9 +127,9 @@ FAULTS = (
           "scale_block_n - tile_column % scale_block_n"),
     Fault("factors past the last row", "64x32, strided factors per column", WARPS,
           "if (i * 64 + lane_row < Lines)", ""),
-    Fault("decode stores past an odd N", "decode 16 tokens, (2, 2, 2, 1, 2)",
+    Fault("decode stores past an odd N", SIXTEEN,
           "epilogue/store_swapped.cuh", "if (n + 1 < p.n) {", "if (true) {"),
-    Fault("fragments are read before the warpgroup has them", "decode 16 tokens, (2, 2, 2, 1, 2)", FEW,
+    Fault("fragments are read before the warpgroup has them", SIXTEEN, FEW,
           "ptx::named_barrier_sync(1 + group, 128);", ""),
     Fault("a slot is reused while it is read", "quantize", "kernels/quantize.cuh",
           "    ptx::sync_cta();\n    ptx::store_shared_f32(slots",

@@ -146,6 +146,14 @@ def test_a_deadlock_names_who_waits_on_what(tmp_path: Path) -> None:
     assert "lacks 0 of 2 arrivals and 128 bytes" in done.stderr
 
 
+def test_a_crash_names_the_thread(tmp_path: Path) -> None:
+    wish = "scheduler/raster.cuh@@which = index / per_group;@@which = index / rank;"
+    done = cases(tmp_path, "64x64", 1, SM90_MODEL_MUTATE=wish)
+    assert done.returncode < 0
+    assert "SM90 model: CTA " in done.stderr
+    assert "crashed: integer division by zero" in done.stderr
+
+
 @pytest.mark.parametrize("mode", sorted(set(MODES)))
 def test_a_seed_repeats_its_run(cache: Path, tmp_path: Path, mode: str) -> None:
     seed = str(MODES.index(mode))
