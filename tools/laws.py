@@ -169,7 +169,7 @@ def environment_is_read_in_one_place(root: Path) -> list[str]:
 
 
 def hardware_behind_one_line(root: Path) -> list[str]:
-    """Law 9: inline asm and hardware intrinsics only in src/device/ptx, which the model replaces."""
+    """Law 9: inline asm and hardware intrinsics only in src/device/ptx."""
     pattern = (
         r"\basm\b|\b__asm\w*|\b(?:threadIdx|blockIdx|blockDim|gridDim|warpSize)\b"
         r"|\b__(?:shfl|sync|ballot|any|all|activemask|threadfence|nanosleep|cvta|ldg|ldcg)\w*\s*\("
