@@ -16,19 +16,17 @@
 #include <string>
 #include <vector>
 
+#include "settings.hpp"
+
 namespace {
 
 namespace fs = std::filesystem;
+using sm90::setting;
 
 struct Program {
   std::string source, name, log, object;
   std::vector<std::pair<std::string, std::string>> headers;  // include name, text
 };
-
-std::string setting(const char* name, const std::string& fallback) {
-  const char* value = std::getenv(name);
-  return value != nullptr && *value != '\0' ? value : fallback;
-}
 
 std::string text_of(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);

@@ -3,7 +3,8 @@
 //
 // Read at each launch: SM90_MODEL_SEED (0) and SM90_MODEL_MODE (random; eager, lazy, and
 // starve:loads, starve:stores, starve:wgmma, starve:WARP).
-// Read at first use: SM90_MODEL_SMS (6), SM90_MODEL_TRACE (a file), SM90_MODEL_FP8_BITS (0, exact).
+// Read at each WGMMA: SM90_MODEL_FP8_BITS (0, exact).
+// Read at first use: SM90_MODEL_SMS (6), SM90_MODEL_TRACE (a file).
 #include <cuda.h>
 #include <dlfcn.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@
 #include "machine/global.hpp"
 #include "machine/machine.hpp"
 #include "machine/tensor_map.hpp"
+#include "settings.hpp"
 
 namespace {
 
@@ -30,13 +32,8 @@ struct Kernel {
 
 thread_local std::vector<CUcontext> contexts;
 
-std::string setting(const char* name, const char* fallback) {
-  const char* value = std::getenv(name);
-  return value != nullptr && *value != '\0' ? value : fallback;
-}
-
 int multiprocessors() {
-  static const int count = std::max(1, std::atoi(setting("SM90_MODEL_SMS", "6").c_str()));
+  static const int count = std::max(1, std::atoi(sm90::setting("SM90_MODEL_SMS", "6").c_str()));
   return count;
 }
 

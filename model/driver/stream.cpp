@@ -11,13 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "settings.hpp"
+
 namespace sm90 {
 namespace {
-
-std::string setting(const char* name, const char* fallback) {
-  const char* value = std::getenv(name);
-  return value != nullptr && *value != '\0' ? value : fallback;
-}
 
 Schedule schedule_of(const std::string& mode, const std::string& seed) {
   Schedule schedule;

@@ -14,7 +14,6 @@ namespace {
 Machine* machine = nullptr;
 Thread* running = nullptr;
 
-// Thrown through no frame: a fiber that fails records its report and suspends for good.
 void body_of(void* argument) {
   auto& thread = *static_cast<Thread*>(argument);
   Machine::current().launch.kernel();
@@ -91,6 +90,7 @@ void Machine::fail_later(const std::string& text) {
   if (failure_.empty()) failure_ = text;
 }
 
+// Thrown through no frame: a fiber that fails records its report and suspends for good.
 void Machine::fail(const std::string& text, const Where& where) {
   fail_later(line_of(where) + ": " + name_of(*running) + ": " + text);
   running->exited = true;
@@ -258,7 +258,7 @@ void Machine::run_wave() {
 void Machine::finish_cta_checks(Cta& cta) {
   for (const Region& r : cta.shared.writes) {
     fail_later("CTA " + std::to_string(cta.index) + " exited while " + r.what +
-               " may still write " + "into its shared memory");
+               " may still write into its shared memory");
   }
   for (const Region& r : cta.shared.reads) {
     fail_later("CTA " + std::to_string(cta.index) + " exited while " + r.what +

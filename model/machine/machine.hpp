@@ -55,7 +55,6 @@ struct Thread {
   // Units of a peer's memory written since the last release at the cluster barrier.
   std::vector<std::pair<Cta*, std::uint32_t>> unreleased;
   std::int64_t wgmmas = 0, commits = 0;  // issued, and groups closed, by this thread
-  std::int64_t open_wgmmas = 0;          // since the last commit
   std::vector<int> open_stores;          // ids of bulk stores since the last commit
   std::vector<std::vector<int>> store_groups;
 };

@@ -95,15 +95,7 @@ void mbarrier_arrive(Address address, int bytes, const Where& where) {
 }
 
 void mbarrier_arrive_remote(Address address, int rank, const Where& where) {
-  Cluster& cluster = *self().cta->cluster;
-  if (rank < 0 || rank >= static_cast<int>(cluster.ctas.size())) {
-    Machine::current().fail("arrival at rank " + std::to_string(rank) + " of the cluster", where);
-  }
-  Cta& peer = *cluster.ctas[static_cast<std::size_t>(rank)];
-  if (const std::string problem = unreachable(self(), peer); !problem.empty()) {
-    Machine::current().fail("arrival at " + problem, where);
-  }
-  arrive(peer, address, 0, where);
+  arrive(peer_of(self(), rank, "arrival at", where), address, 0, where);
 }
 
 bool mbarrier_test(Address address, std::uint32_t parity, const Where& where) {

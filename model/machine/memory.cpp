@@ -111,10 +111,20 @@ void end_access(Cta& cta, int operation) {
   std::erase_if(cta.shared.reads, matches);
 }
 
-std::string unreachable(const Thread& thread, const Cta& peer) {
-  if (peer.running == 0) return "a CTA that has exited";
-  if (&peer == thread.cta || thread.peers_have_started) return {};
-  return "a CTA of the cluster that may not have started: no cluster barrier came before";
+Cta& peer_of(const Thread& thread, int rank, const char* access, const Where& where) {
+  const auto stop = [&](const std::string& at) {
+    Machine::current().fail(std::string(access) + " " + at, where);
+  };
+  const auto& ctas = thread.cta->cluster->ctas;
+  if (rank < 0 || rank >= static_cast<int>(ctas.size())) {
+    stop("rank " + std::to_string(rank) + " of the cluster");
+  }
+  Cta& peer = *ctas[static_cast<std::size_t>(rank)];
+  if (peer.running == 0) stop("a CTA that has exited");
+  if (&peer != thread.cta && !thread.peers_have_started) {
+    stop("a CTA of the cluster that may not have started: no cluster barrier came before");
+  }
+  return peer;
 }
 
 void release_remote_writes(Thread& thread) {
@@ -140,14 +150,7 @@ void write_shared(Address target, const void* source, int bytes, const Where& wh
 }
 
 void write_remote(Address target, int rank, const void* source, int bytes, const Where& where) {
-  Cluster& cluster = *self().cta->cluster;
-  if (rank < 0 || rank >= static_cast<int>(cluster.ctas.size())) {
-    Machine::current().fail("write to rank " + std::to_string(rank) + " of the cluster", where);
-  }
-  Cta& peer = *cluster.ctas[static_cast<std::size_t>(rank)];
-  if (const std::string problem = unreachable(self(), peer); !problem.empty()) {
-    Machine::current().fail("write into " + problem, where);
-  }
+  Cta& peer = peer_of(self(), rank, "write into", where);
   write_to(peer, target, source, bytes, where);
   for (Address unit = (target - shared_base) / 16;
        unit <= (target - shared_base + static_cast<Address>(bytes) - 1) / 16; ++unit) {

@@ -18,8 +18,9 @@ void mark_written(Cta& cta, Address address, int bytes, int unfenced_thread);
 void begin_write(Cta& cta, Address begin, Address end, int operation, std::string what);
 void begin_read(Cta& cta, Address begin, Address end, int operation, std::string what);
 void end_access(Cta& cta, int operation);
-// Empty if the thread may write or arrive there, else what the CTA is.
-std::string unreachable(const Thread& thread, const Cta& peer);
+// The CTA of that rank in the thread's cluster. The machine stops unless the thread may write or
+// arrive there; `access` is the start of that report.
+Cta& peer_of(const Thread& thread, int rank, const char* access, const Where& where);
 // Bits 4.. of a swizzled address, by the span of the swizzle in bytes (16: none).
 inline Address swizzle(Address address, Address span) {
   return address ^ ((address >> 3) & (span - 16));

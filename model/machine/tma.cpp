@@ -154,12 +154,9 @@ void tma_load(Address target, const void* opaque, const Coordinates& at, Address
   Cluster& cluster = *self().cta->cluster;
   const unsigned mask = cta_mask != 0 ? cta_mask : 1U << self().cta->rank;
   if (mask >> cluster.ctas.size() != 0) machine.fail("multicast to a CTA that is not there", where);
-  for (const auto& peer : cluster.ctas) {
-    if ((mask >> peer->rank & 1) == 0) continue;
-    Cta& cta = *peer;
-    if (const std::string problem = unreachable(self(), cta); !problem.empty()) {
-      machine.fail("TMA load into " + problem, where);
-    }
+  for (int rank = 0; mask >> rank != 0; ++rank) {
+    if ((mask >> rank & 1) == 0) continue;
+    Cta& cta = peer_of(self(), rank, "TMA load into", where);
     check_target(cta, target, map, where);
     const std::string what = describe("the TMA load", at, where);
     const int id = machine.next_id();

@@ -9,6 +9,7 @@
 #include "machine/api.hpp"
 #include "machine/machine.hpp"
 #include "machine/memory.hpp"
+#include "settings.hpp"
 
 namespace sm90 {
 namespace {
@@ -78,10 +79,7 @@ void decode_rows(Cta& cta, const Operand& operand, int count, int format, std::v
 }
 
 // Bits that are kept below the largest term of a sum, as in the FP8 tensor core (about 13); 0: all.
-int kept_bits() {
-  const char* value = std::getenv("SM90_MODEL_FP8_BITS");
-  return value != nullptr ? std::atoi(value) : 0;
-}
+int kept_bits() { return std::atoi(setting("SM90_MODEL_FP8_BITS", "0").c_str()); }
 
 // The sum of a dot product's terms and of what is accumulated. With limited bits, every term is cut
 // off at the same place below the largest; exact otherwise.
@@ -130,7 +128,7 @@ void run_group(Warpgroup& group, std::int64_t number) {
   for (const Thread* t : group.threads) {
     if (t->warp->registers == group.threads.front()->warp->registers) continue;
     return Machine::current().fail_later(
-        row_of(*t) + ": setmaxnreg was not executed by all warps of " + "its warpgroup");
+        row_of(*t) + ": setmaxnreg was not executed by all warps of its warpgroup");
   }
   while (!group.issued.empty() && group.issued.front().group == number) {
     if (group.issued.front().threads != 128) {
@@ -188,7 +186,6 @@ void wgmma(int columns, Format a, Format b, int slot, bool accumulate, std::uint
                       slot,         accumulate ? 1 : 0,  a_descriptor,
                       b_descriptor, t.commits,           where};
   Multiply& m = join(group, t.wgmmas++, mine);
-  ++t.open_wgmmas;
   if (m.threads == 1) {
     m.id = machine.next_id();
     const std::string what = "the WGMMA of " + line_of(where);
@@ -207,7 +204,6 @@ void wgmma_commit(const Where& where) {
   Thread& t = self();
   Warpgroup& group = *t.warp->group;
   const std::int64_t number = t.commits++;
-  t.open_wgmmas = 0;
   if (++group.commits[number] == 128) {
     Machine::current().enqueue(
         Unit::wgmma, [&group, number] { return can_run(group, number); },

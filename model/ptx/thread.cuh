@@ -1,7 +1,6 @@
 // src/device/ptx/thread.cuh on the modelled machine.
 #pragma once
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 
