@@ -16,8 +16,8 @@ struct SmBudget {
   int count = 132;
   bool limited = false;
 };
-// The smaller of CallOptions::num_sms (0: all) and Policy::num_sms (unset: all), at most `present`.
-// ValueError for a negative option and for a policy's 0 or less.
+// The smaller of CallOptions::num_sms and Policy::num_sms (0 or unset: all), at most `present`.
+// ValueError that names the negative one.
 SmBudget sm_budget(int present, int num_sms, const Policy* policy);
 
 }  // namespace deepgemm::plan
