@@ -66,12 +66,13 @@ double predict(const GemmConfig& c, const GemmRequest& r, std::int64_t waves) {
 
 // The table's entry for this config and problem, or null.
 const TunedGemm* tuned_for(const GemmConfig& c, const GemmRequest& r) {
-  if (kind_of(c) != 0 || r.num_sms != swept_sms || device::bytes_of(r.out_type) != 2)
-    return nullptr;
+  const int kind = kind_of(c);
+  const int swept_bytes = kind == 0 ? 2 : 4;
+  if (r.num_sms != swept_sms || device::bytes_of(r.out_type) != swept_bytes) return nullptr;
   const std::int64_t row_tiles = ceil_div(r.m, std::int64_t{device::unit_rows});
   for (const TunedGemm& t : tuned_gemm) {
-    if (t.row_tiles == row_tiles && t.n == r.n && t.k == r.k && t.tile_m == c.tile_m &&
-        t.tile_n == c.tile_n && t.consumers == c.consumers && t.cluster_m == c.cluster_m &&
+    if (t.row_tiles == row_tiles && t.n == r.n && t.k == r.k && t.kind == kind &&
+        t.tile_m == c.tile_m && t.tile_n == c.tile_n && t.consumers == c.consumers && t.cluster_m == c.cluster_m &&
         t.cluster_n == c.cluster_n && t.cluster_k == c.cluster_k && t.ordered == c.ordered) {
       return &t;
     }
@@ -95,8 +96,10 @@ GemmChoice cost(const GemmConfig& config, const GemmRequest& r) {
   const TunedGemm* tuned = tuned_for(config, r);
   choice.tuned = tuned != nullptr;
   choice.predicted_us = tuned ? double{tuned->us} : predict(config, r, choice.waves);
-  choice.raster_along_n = config.cluster_m == 1 && config.tile_m > config.tile_n;
-  choice.raster_group = 8;
+  if (tuned) {
+    choice.raster_group = tuned->raster_group;
+    choice.raster_along_n = tuned->raster_along_n != 0;
+  }
   return choice;
 }
 

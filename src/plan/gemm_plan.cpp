@@ -44,8 +44,9 @@ bool takes_factors_by_tma(const RowsByK& operand) {
          broken_rule(factor_matrix(operand, device::block_k, "sf")).empty();
 }
 
-// What the sums need on their way to out.
-device::Epilogue epilogue_of(const GemmProblem& p, const GemmArgs& args) {
+// What the sums need on their way to out. The warps that would move C are those that load factors
+// which TMA cannot.
+device::Epilogue epilogue_of(const GemmProblem& p, const GemmArgs& args, bool scales_by_tma) {
   GemmConfig config;
   if (!is_float8(p.out_dtype)) config.out_type = element_type(p.out_dtype);
   // TMA clips rows of D in units of 16 bytes: with N = 33 in FP32 it wrote 3 elements too many.
@@ -62,7 +63,8 @@ device::Epilogue epilogue_of(const GemmProblem& p, const GemmArgs& args) {
   // (docs/performance.md).
   constexpr std::int64_t short_k = 1536;
   const bool in_place = args.c->data == args.out.data;
-  return in_place && p.k > short_k ? device::Epilogue::reduce : device::Epilogue::accumulate;
+  if (in_place && (p.k > short_k || !scales_by_tma)) return device::Epilogue::reduce;
+  return scales_by_tma ? device::Epilogue::accumulate : device::Epilogue::general;
 }
 
 heuristics::GemmRequest request_of(const GemmProblem& p, const GemmArgs& args, const RowsByK& a,
@@ -78,12 +80,7 @@ heuristics::GemmRequest request_of(const GemmProblem& p, const GemmArgs& args, c
   request.column_scales = has_column_scales(b);
   request.scales_by_tma =
       takes_factors_by_tma(a) && (!request.column_scales || takes_factors_by_tma(b));
-  request.epilogue = epilogue_of(p, args);
-  // The warps that would move C are those that load strided factors.
-  if (request.epilogue == device::Epilogue::accumulate && !request.scales_by_tma) {
-    const bool in_place = args.c->data == args.out.data;
-    request.epilogue = in_place ? device::Epilogue::reduce : device::Epilogue::general;
-  }
+  request.epilogue = epilogue_of(p, args, request.scales_by_tma);
   return request;
 }
 

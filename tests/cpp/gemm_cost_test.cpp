@@ -105,8 +105,18 @@ TEST_CASE("a tuned problem takes the config that a sweep found, on a device like
   int met = 0;
   for (const TunedGemm& t : tuned_gemm) {
     GemmRequest r = request(64 * t.row_tiles, t.n, t.k);
+    if (t.kind != 0) {
+      constexpr device::Epilogue of_kind[] = {device::Epilogue::store, device::Epilogue::store,
+                                              device::Epilogue::reduce,
+                                              device::Epilogue::accumulate};
+      r.column_scales = true;
+      r.out_type = device::ElementType::f32;
+      r.epilogue = of_kind[t.kind];
+    }
     const GemmChoice choice = choose(r);
     CHECK(choice.tuned);
+    CHECK(choice.raster_along_n == (t.raster_along_n != 0));
+    CHECK(choice.raster_group <= t.raster_group);  // or what the dimension has
     CHECK(choice.config.tile_m == t.tile_m);
     CHECK(choice.config.tile_n == t.tile_n);
     CHECK(choice.config.cluster_k == t.cluster_k);

@@ -1,0 +1,130 @@
+"""Measures the FP8 kernel's tiles on the current GPU, for tools/fit_heuristics.py to fit.
+
+Each problem is run with every tile that a request may use and with several rasters, in burst (see
+docs/performance.md), all of a problem in turn. Needs a Hopper GPU and torch.
+
+    python tools/sweep.py blocks  benchmarks/sweeps/h200/sweep_fp8.json
+    python tools/sweep.py columns benchmarks/sweeps/h200/sweep_fp8_columns.json
+
+blocks: factors of B per 128 columns, BF16 out. columns: one per column, FP32 out that is stored,
+added to D by TMA ("reduce") or added to a C that TMA brings ("accumulate").
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import deepgemm
+from deepgemm.bench import machine, suites
+from deepgemm.torch import bench_support as support
+
+COLUMNS = "m n k epilogue tile_m tile_n consumers stages cluster_m cluster_n cluster_k ordered"
+RASTER = "group along_n us"
+RASTERS = ((8, False), (4, True), (8, True), (16, True))  # the default first
+SMS = 132  # with no more tiles than these the raster says little
+Shape = tuple[int, int, int]
+
+
+def block_problems() -> Iterator[Shape]:
+    """Weights of common models by row counts from a few tokens to prefill, and the dense suite."""
+    weights = (
+        *((576, 7168), (1024, 1024), (1024, 4096), (1536, 2048), (1536, 4096), (2112, 7168)),
+        *((4096, 7168), (7168, 576), (7168, 2048), (7168, 16384), (12288, 4096), (24576, 1536)),
+        (32768, 512),
+    )
+    seen = set()
+    for n, k in weights:
+        for m in (64, 128, 192, 256, 512, 1024, 2048, 4096, 8192):
+            seen.add((m, n, k))
+    for case in suites.DENSE:
+        if case.m >= 64 and not case.accumulate:
+            seen.add((case.m, case.n, case.k))
+    yield from sorted(seen)
+
+
+def column_problems() -> Iterator[tuple[Shape, str]]:
+    """Weight gradients, with each of the three ways to D."""
+    shapes = (
+        *((512, 4096, 7168), (576, 4096, 7168), (1024, 1024, 4096), (2112, 4096, 7168)),
+        *((4096, 2048, 1024), (4096, 4096, 7168), (7168, 4096, 2048), (7168, 4096, 16384)),
+        *((24576, 4096, 1536), (32768, 4096, 512), (7168, 2048, 4096), (2048, 2048, 2048)),
+    )
+    for shape in shapes:
+        for epilogue in ("store", "reduce", "accumulate"):
+            if epilogue != "reduce" or shape[2] > 1536:  # else TMA's reduction is never taken
+                yield shape, epilogue
+
+
+def calls_for(shape: Shape, epilogue: str, columns: bool) -> tuple[list[list[Any]], list[Any]]:
+    """(Fields of the row, call) of every candidate of a problem with every raster."""
+    m, n, k = shape
+    blocks_b = (1, 128) if columns else (128, 128)
+    a = deepgemm.quantize(support.random_matrix(m, k, 1), (1, 128))
+    b = deepgemm.quantize(support.random_matrix(n, k, 2), blocks_b)
+    out = support.zeros(m, n, "float32") if columns else support.empty(m, n, "bfloat16")
+    c = None
+    if epilogue != "store":
+        c = out if epilogue == "reduce" else support.zeros(m, n, "float32")
+    granularity = ((1, 128), blocks_b)
+    found = deepgemm.explain("gemm", a, b, out, c=c, granularity=granularity)
+    rows: list[list[Any]] = []
+    calls: list[Callable[[], Any]] = []
+    for candidate in found.candidates:
+        policy = candidate["policy"]
+        if policy["kernel"] != "fp8":
+            continue
+        fields = [policy[name] for name in COLUMNS.split()[4:]]
+        tiles = -(-m // policy["tile_m"]) * -(-n // policy["tile_n"])
+        for group, along_n in RASTERS if tiles > SMS else RASTERS[:1]:
+            wanted = {**policy, "group": group, "raster_along_n": along_n}
+            rows.append([m, n, k, epilogue, *fields, group, along_n])
+            calls.append(
+                lambda wanted=wanted: deepgemm.gemm(
+                    a, b, out, c=c, granularity=granularity, policy=wanted
+                )
+            )
+    return rows, calls
+
+
+def measure(kind: str, repeat: int) -> Iterator[list[Any]]:
+    """Rows of the sweep, problem by problem; says on stderr how far it is."""
+    if kind == "columns":
+        problems = list(column_problems())
+    else:
+        problems = [(shape, "store") for shape in block_problems()]
+    for i, (shape, epilogue) in enumerate(problems):
+        rows, calls = calls_for(shape, epilogue, kind == "columns")
+        times = [statistics.median(samples) for samples in support.burst_us(calls, repeat)]
+        best = min(times)
+        print(f"{i + 1}/{len(problems)} {shape} {epilogue}: {best:.2f} us", file=sys.stderr)
+        for row, us in zip(rows, times, strict=True):
+            yield [*row, round(us, 3)]
+
+
+def main() -> int:
+    """Entry point."""
+    parser = argparse.ArgumentParser(description="Measure the FP8 kernel's tiles on this GPU.")
+    parser.add_argument("kind", choices=("blocks", "columns"))
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--repeat", type=int, default=5, metavar="N")
+    arguments = parser.parse_args()
+    rows = list(measure(arguments.kind, arguments.repeat))
+    head = {
+        **machine.describe(),
+        "method": f"burst: 8 GB memset before each; median of {arguments.repeat} CUPTI times",
+        "columns": [*COLUMNS.split(), *RASTER.split()],
+    }
+    lines = ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows)
+    text = json.dumps(head, indent=1).removesuffix("\n}")
+    arguments.output.write_text(f'{text},\n "rows": [\n{lines}\n]}}\n')
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
