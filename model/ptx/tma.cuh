@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/gemm_params.cuh"
+#include "common/l2_policy.cuh"
 #include "common/types.cuh"
 #include "machine/api.hpp"
 #include "ptx/thread.cuh"
@@ -9,19 +10,17 @@
 namespace deepgemm::device::ptx {
 
 inline void prefetch_tensor_map(const TensorMap&) {}
-inline constexpr u64 evict_first = 0x12F0000000000000;
-inline constexpr u64 evict_last = 0x14F0000000000000;
 
 inline void tma_load_2d(u32 destination, const TensorMap& map, int x, int y, u32 barrier,
-                        const Where& where = Where::current()) {
+                        L2Policy = L2Policy::evict_normal, const Where& where = Where::current()) {
   sm90::tma_load(destination, &map, {{x, y}}, barrier, 0, where);
 }
 inline void tma_load_3d(u32 destination, const TensorMap& map, int x, int y, int z, u32 barrier,
-                        u64, const Where& where = Where::current()) {
+                        L2Policy, const Where& where = Where::current()) {
   sm90::tma_load(destination, &map, {{x, y, z}}, barrier, 0, where);
 }
 inline void tma_load_2d_multicast(u32 destination, const TensorMap& map, int x, int y, u32 barrier,
-                                  u16 cta_mask, const Where& where = Where::current()) {
+                                  u16 cta_mask, L2Policy, const Where& where = Where::current()) {
   sm90::tma_load(destination, &map, {{x, y}}, barrier, cta_mask, where);
 }
 inline void tma_store_2d(const TensorMap& map, int x, int y, u32 source,

@@ -14,8 +14,8 @@ struct Shape {
   std::uint8_t consumers, consumers_n, stages, cluster_m, cluster_n, cluster_k, ordered;
 };
 
-// Stages: as many as fit beside D. Measured on an H200 (docs/performance.md): clusters that share an
-// operand by multicast won nowhere.
+// Stages: as many as fit beside D. Measured on an H200 (docs/performance.md): clusters that share
+// an operand by multicast won nowhere.
 // clang-format off
 constexpr Shape fast_shapes[] = {
     {256, 128, 2, 1, 3, 1, 1, 1, 1},  // K >= 4096: fewest bytes per FLOP, warpgroups out of phase

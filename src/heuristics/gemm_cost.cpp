@@ -72,12 +72,25 @@ const TunedGemm* tuned_for(const GemmConfig& c, const GemmRequest& r) {
   const std::int64_t row_tiles = ceil_div(r.m, std::int64_t{device::unit_rows});
   for (const TunedGemm& t : tuned_gemm) {
     if (t.row_tiles == row_tiles && t.n == r.n && t.k == r.k && t.kind == kind &&
-        t.tile_m == c.tile_m && t.tile_n == c.tile_n && t.consumers == c.consumers && t.cluster_m == c.cluster_m &&
-        t.cluster_n == c.cluster_n && t.cluster_k == c.cluster_k && t.ordered == c.ordered) {
+        t.tile_m == c.tile_m && t.tile_n == c.tile_n && t.consumers == c.consumers &&
+        t.cluster_m == c.cluster_m && t.cluster_n == c.cluster_n && t.cluster_k == c.cluster_k &&
+        t.ordered == c.ordered) {
       return &t;
     }
   }
   return nullptr;
+}
+
+// An operand that few tiles read leaves L2 first. Why: it then pushes out neither the other operand
+// nor what others left there dirty, which would be written back meanwhile. M = 128, 7168x16384:
+// 39.2 -> 36.2 us; 4096x7168: 14.0 -> 12.6.
+void set_l2_policies(GemmChoice& choice, const GemmRequest& r) {
+  constexpr std::int64_t few = 6;
+  if (r.n >= 2 * r.m && ceil_div(r.m, std::int64_t{choice.config.tile_m}) <= few) {
+    choice.b_policy = device::L2Policy::evict_first;
+  } else if (r.m >= 2 * r.n && ceil_div(r.n, std::int64_t{choice.config.tile_n}) <= few) {
+    choice.a_policy = device::L2Policy::evict_first;
+  }
 }
 
 GemmChoice cost(const GemmConfig& config, const GemmRequest& r) {
@@ -96,6 +109,7 @@ GemmChoice cost(const GemmConfig& config, const GemmRequest& r) {
   const TunedGemm* tuned = tuned_for(config, r);
   choice.tuned = tuned != nullptr;
   choice.predicted_us = tuned ? double{tuned->us} : predict(config, r, choice.waves);
+  set_l2_policies(choice, r);
   if (tuned) {
     choice.raster_group = tuned->raster_group;
     choice.raster_along_n = tuned->raster_along_n != 0;

@@ -7,6 +7,7 @@
 
 #include "deepgemm/gemm.hpp"
 #include "device/common/gemm_config.cuh"
+#include "device/common/l2_policy.cuh"
 
 namespace deepgemm::heuristics {
 
@@ -27,6 +28,8 @@ struct GemmChoice {
   device::GemmConfig config;
   int raster_group = 8;  // 1 to the clusters along its dimension
   bool raster_along_n = false;
+  device::L2Policy a_policy = device::L2Policy::evict_normal;
+  device::L2Policy b_policy = device::L2Policy::evict_normal;
   int grid = 1;  // CTAs
   std::int64_t tiles = 0, waves = 0;
   double predicted_us = 0;

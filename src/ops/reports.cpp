@@ -27,6 +27,8 @@ void add_fields(KernelReport& report, const plan::GemmPlan& p) {
   field("tiles", to_text(choice.tiles));
   field("waves", to_text(choice.waves));
   field("raster", join(choice.raster_group, choice.raster_along_n ? " along N" : " along M"));
+  if (choice.a_policy == device::L2Policy::evict_first) field("L2", "a leaves first");
+  if (choice.b_policy == device::L2Policy::evict_first) field("L2", "b leaves first");
   field("predicted_us", to_text(choice.predicted_us));
 }
 

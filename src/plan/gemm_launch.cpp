@@ -40,6 +40,8 @@ device::GemmParams fp8_params(const GemmPlan& plan, const GemmProblem& p, const 
   params.m = static_cast<int>(p.m);
   params.n = static_cast<int>(p.n);
   params.k = static_cast<int>(p.k);
+  params.a_policy = plan.choice.a_policy;
+  params.b_policy = plan.choice.b_policy;
   params.raster_group = plan.choice.raster_group;
   params.raster_along_n = plan.choice.raster_along_n;
   params.constant_b = constant_b;

@@ -130,6 +130,19 @@ TEST_CASE("a tuned problem takes the config that a sweep found, on a device like
   CHECK(met > 0);
 }
 
+TEST_CASE("the operand that few tiles read leaves L2 first") {
+  using device::L2Policy;
+  const GemmChoice tokens = choose(request(128, 7168, 16384));
+  CHECK(tokens.a_policy == L2Policy::evict_normal);
+  CHECK(tokens.b_policy == L2Policy::evict_first);
+  const GemmChoice narrow = choose(request(4096, 512, 7168));
+  CHECK(narrow.a_policy == L2Policy::evict_first);
+  CHECK(narrow.b_policy == L2Policy::evict_normal);
+  const GemmChoice large = choose(request(4096, 7168, 2048));
+  CHECK(large.a_policy == L2Policy::evict_normal);
+  CHECK(large.b_policy == L2Policy::evict_normal);
+}
+
 TEST_CASE("a policy picks a candidate by any of its fields") {
   Policy policy;
   policy.tile_m = 192;

@@ -1,6 +1,7 @@
 // The one parameter of the FP8 GEMM kernel, passed by value. Same layout on host and device.
 #pragma once
 
+#include "common/l2_policy.cuh"
 #include "common/types.cuh"
 
 namespace deepgemm::device {
@@ -33,6 +34,7 @@ struct GemmParams {
   void* out_data;  // written by the general epilogue; strides in elements
   i64 out_row, out_column;
   EpilogueParams epilogue;
+  L2Policy a_policy, b_policy;
   i32 m, n, k;
   i32 raster_group;    // tiles side by side before the other dimension advances
   i32 raster_along_n;  // the group lies along N instead of M

@@ -58,13 +58,13 @@ DEEPGEMM_DEVICE void load_rows(const DecodeParams& p, const DecodeRing<C>& ring,
                                const DecodeShare& share, int i) {
   ptx::mbarrier_arm(ring.full(), C.stage_bytes());
   ptx::tma_load_3d(ring.rows(), p.rows, 0, share.first_row,
-                   (share.first_stage + i) * C.stage_blocks, ring.full(), ptx::evict_first);
+                   (share.first_stage + i) * C.stage_blocks, ring.full(), L2Policy::evict_first);
 }
 template <DecodeConfig C>
 DEEPGEMM_DEVICE void load_tokens(const DecodeParams& p, const DecodeRing<C>& ring,
                                  const DecodeShare& share, int i) {
   ptx::tma_load_3d(ring.tokens(), p.tokens, 0, 0, (share.first_stage + i) * C.stage_blocks,
-                   ring.full(), ptx::evict_last);
+                   ring.full(), L2Policy::evict_last);
 }
 
 // One lane, before the CTA is synchronised: barriers, then the ring's first round.

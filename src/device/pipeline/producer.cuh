@@ -13,14 +13,14 @@ namespace deepgemm::device {
 // half and sends it to both.
 template <int Rows, bool Shared>
 DEEPGEMM_DEVICE void load_operand(u32 destination, const TensorMap& map, int k, int row, int rank,
-                                  u32 barrier) {
+                                  u32 barrier, L2Policy policy) {
   if constexpr (Shared) {
     constexpr int half = Rows / 2;
     constexpr u16 both = 3;
     ptx::tma_load_2d_multicast(destination + rank * half * block_k, map, k, row + rank * half,
-                               barrier, both);
+                               barrier, both, policy);
   } else {
-    ptx::tma_load_2d(destination, map, k, row, barrier);
+    ptx::tma_load_2d(destination, map, k, row, barrier, policy);
   }
 }
 
@@ -30,14 +30,15 @@ DEEPGEMM_DEVICE void load_b(const GemmParams& p, const GemmRing<C>& ring, const 
                             int rank) {
   ptx::mbarrier_arm(ring.full(), C.stage_transaction_bytes());
   load_operand<C.tile_n, (C.cluster_m > 1)>(ring.b(), p.b, kb * block_k, tile.column, rank,
-                                            ring.full());
+                                            ring.full(), p.b_policy);
 }
 // The rest of it.
 template <GemmConfig C>
 DEEPGEMM_DEVICE void load_a(const GemmParams& p, const GemmRing<C>& ring, const Tile& tile, int kb,
                             int rank) {
   const u32 full = ring.full();
-  load_operand<C.tile_m, (C.cluster_n > 1)>(ring.a(), p.a, kb * block_k, tile.row, rank, full);
+  load_operand<C.tile_m, (C.cluster_n > 1)>(ring.a(), p.a, kb * block_k, tile.row, rank, full,
+                                            p.a_policy);
   if constexpr (C.scales_by_tma) {
     ptx::tma_load_2d(ring.sfa(), p.sfa, tile.row, kb, full);
     if constexpr (C.column_scales) ptx::tma_load_2d(ring.sfb(), p.sfb, tile.column, kb, full);

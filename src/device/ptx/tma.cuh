@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/gemm_params.cuh"
+#include "common/l2_policy.cuh"
 #include "common/types.cuh"
 
 namespace deepgemm::device::ptx {
@@ -10,35 +11,33 @@ namespace deepgemm::device::ptx {
 DEEPGEMM_DEVICE void prefetch_tensor_map(const TensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
-// cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes
-//   [dst], [map, {x, y}], [mbarrier]; (PTX ISA 9.7.9.25; sm_90) x is the contiguous coordinate.
-DEEPGEMM_DEVICE void tma_load_2d(u32 destination, const TensorMap& map, int x, int y, u32 barrier) {
+// cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint
+//   [dst], [map, {x, y}], [mbarrier], policy; (PTX ISA 9.7.9.25; sm_90) x is the contiguous
+// coordinate.
+DEEPGEMM_DEVICE void tma_load_2d(u32 destination, const TensorMap& map, int x, int y, u32 barrier,
+                                 L2Policy policy = L2Policy::evict_normal) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
-      " [%0], [%1, {%2, %3}], [%4];" ::"r"(destination),
-      "l"(&map), "r"(x), "r"(y), "r"(barrier)
+      ".L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(destination),
+      "l"(&map), "r"(x), "r"(y), "r"(barrier), "l"(static_cast<u64>(policy))
       : "memory");
 }
-// Three dimensions; `policy` is an L2 cache policy, see below.
 DEEPGEMM_DEVICE void tma_load_3d(u32 destination, const TensorMap& map, int x, int y, int z,
-                                 u32 barrier, u64 policy) {
+                                 u32 barrier, L2Policy policy) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
       ".L2::cache_hint [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(destination),
-      "l"(&map), "r"(x), "r"(y), "r"(z), "r"(barrier), "l"(policy)
+      "l"(&map), "r"(x), "r"(y), "r"(z), "r"(barrier), "l"(static_cast<u64>(policy))
       : "memory");
 }
-// createpolicy.fractional.L2::evict_{first,last}.b64 policy, 1.0; (PTX ISA 9.7.9.21) as constants.
-inline constexpr u64 evict_first = 0x12F0000000000000;
-inline constexpr u64 evict_last = 0x14F0000000000000;
 // tma_load_2d into every CTA of `cta_mask`, at the same offset, completing on each one's own
 // barrier.
 DEEPGEMM_DEVICE void tma_load_2d_multicast(u32 destination, const TensorMap& map, int x, int y,
-                                           u32 barrier, u16 cta_mask) {
+                                           u32 barrier, u16 cta_mask, L2Policy policy) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
-      ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(destination),
-      "l"(&map), "r"(x), "r"(y), "r"(barrier), "h"(cta_mask)
+      ".multicast::cluster.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5, %6;" ::"r"(destination),
+      "l"(&map), "r"(x), "r"(y), "r"(barrier), "h"(cta_mask), "l"(static_cast<u64>(policy))
       : "memory");
 }
 // cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [map, {x, y}], [src]; (sm_90)
