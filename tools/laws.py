@@ -49,6 +49,7 @@ TESTED_BY: dict[str, str] = {
     "src/jit/nvrtc_search.cpp": "tests/cpp/nvrtc_test.cpp",
     "src/ops/checks.cpp": "tests/cpp/ops_gemm_test.cpp",
     "src/ops/granularity.cpp": "tests/cpp/ops_gemm_test.cpp",
+    "src/ops/stacks.cpp": "tests/cpp/ops_quantize_test.cpp",
     "src/ops/reports.cpp": "tests/python/test_compile_gate.py",
     "src/plan/cuda_gemm.cpp": "tests/cpp/plan_cache_test.cpp",
     "src/plan/gemm_launch.cpp": "tests/cpp/plan_cache_test.cpp",

@@ -104,8 +104,10 @@ Operand import_operand(nb::handle object, const char* name, const char* sf_name)
   return operand;
 }
 
-void require_matrix(const TensorView& view, const char* operand) {
-  if (view.rank != 2) throw ValueError(complaint(operand, describe(view), "rank 2"));
+void require_rank_of(const TensorView& view, const char* operand, int rank, const char* shape) {
+  if (view.rank == rank) return;
+  throw ValueError(
+      complaint(operand, describe(view), "rank " + std::to_string(rank) + ", " + shape));
 }
 
 Granularity parse_granularity(nb::handle pair, const char* argument) {
@@ -172,8 +174,8 @@ void import_extras(const GemmHandles& handles, GemmCall& call) {
 
 // The granularity that an operand carries is its memory's, as quantize() saw it.
 void set_layout(Layout layout, GemmCall& call) {
-  require_matrix(call.a.values.view, "a");
-  require_matrix(call.b.values.view, "b");
+  require_rank_of(call.a.values.view, "a", 2, a_is_k_by_m(layout) ? "[K, M]" : "[M, K]");
+  require_rank_of(call.b.values.view, "b", 2, b_is_k_by_n(layout) ? "[K, N]" : "[N, K]");
   call.args.layout = layout;
   if (a_is_k_by_m(layout)) turn(call.a.granularity);
   if (b_is_k_by_n(layout)) turn(call.b.granularity);

@@ -22,7 +22,7 @@ struct Operand {
   ScaledView scaled_view() const;
 };
 Operand import_operand(nb::handle object, const char* name, const char* sf_name);
-void require_matrix(const TensorView& view, const char* operand);  // rank 2
+void require_rank_of(const TensorView& view, const char* operand, int rank, const char* shape);
 
 // (rows, k): positive integers, or None or 0 for "the whole extent".
 Granularity parse_granularity(nb::handle pair, const char* argument);
