@@ -73,10 +73,7 @@ void add_labels(cpu::GroupRows& result, const Values& labels) {
 void add_ends(cpu::GroupRows& result, const Values& ends, std::int64_t alignment) {
   std::int64_t end_before = 0;
   for (std::size_t g = 0; g < ends.size(); ++g) {
-    // Why not align_up: the alignment may be anything up to 2^63.
-    const std::int64_t past = end_before % alignment;
-    const std::int64_t gap = past == 0 ? 0 : alignment - past;
-    if (gap <= ends[g] - end_before) add(result, g, end_before + gap, ends[g]);
+    add(result, g, align_up(end_before, alignment), ends[g]);
     end_before = ends[g];
   }
 }

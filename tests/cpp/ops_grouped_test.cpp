@@ -126,6 +126,8 @@ TEST_CASE("grouped: operands") {
                                "need a stride of 133117 or more between groups (the group"});
     args.b.values.strides = {0, 256, 1};
     refuses<ValueError>(args, {"b: found ", "need a stride of 33280 or more"});
+    args.b.values.strides = {-33279, 256, 1};
+    refuses<ValueError>(args, {"b: found ", "need a stride of 33280 or more"});
     args.b.values.strides = {33280, 256, 1};
     args.b.sf->strides = {1, 8, 4};
     refuses<ValueError>(args, {"sfb: found [4, 2, 2]", "need a stride of 13 or more"});
