@@ -226,6 +226,22 @@ def test_the_skewed_vector_that_hung_elsewhere(rng):
         assert (out[g, count:] == SENTINEL).all()
 
 
+def test_arrays_without_a_framework(rng):
+    """DeviceArrays in host memory: stacks of factors in the fast layout, new outputs."""
+    x, w = rng.standard_normal((9, 256)), rng.standard_normal((2, 130, 256))
+    own = [deepgemm.DeviceArray.from_numpy(z.astype(np.float32), device=-1) for z in (x, w)]
+    sizes = deepgemm.DeviceArray.from_numpy(np.array([4, 5], np.int32), device=-1)
+    qx, qw = deepgemm.quantize(own[0]), deepgemm.quantize(own[1], (1, 128))
+    assert (qw.sf.shape, qw.sf.strides) == ((2, 130, 2), (264, 1, 132))
+    out = deepgemm.grouped_gemm(qx, qw, sizes)
+    plain = [deepgemm.quantize(z.astype(np.float32)) for z in (x, w)]
+    want = deepgemm.grouped_gemm(*plain, np.array([4, 5], np.int32))
+    assert isinstance(out, deepgemm.DeviceArray)
+    assert oracle.same_bits(out.to_numpy(), want)
+    masked = deepgemm.masked_gemm(own[1], own[1], sizes, out_dtype="float32")
+    assert masked.shape == (2, 130, 130)
+
+
 def test_empty_problems(rng):
     b = np.ones((3, 8, 16), np.float32)
     zeros = np.zeros(3, np.int32)

@@ -1,5 +1,5 @@
 // 32 numbers, one in each lane of a warp, and what the schedules of groups ask of them. All lanes
-// call together. tests/cpp has the same as an array, so that the schedules are tested on the host.
+// call together. tests/cpp/host_lanes.hpp is the same as an array, for tests on the host.
 #pragma once
 
 #include "common/group_vector.cuh"
@@ -24,7 +24,6 @@ class WarpLanes {
   DEEPGEMM_DEVICE WarpLanes sums(i32 most) const {
     const i32 lane = ptx::lane_index();
     i32 sum = value_;
-#pragma unroll
     for (i32 step = 1; step < 32; step *= 2) {
       const i32 below = ptx::shuffle(sum, max_of(lane - step, 0));
       if (lane >= step) sum = sum_up_to(sum, below, most);
@@ -40,14 +39,12 @@ class WarpLanes {
   // How many numbers are at most `value`.
   DEEPGEMM_DEVICE i32 count_up_to(i32 value) const {
     i32 count = value_ <= value ? 1 : 0;
-#pragma unroll
     for (i32 mask = 16; mask > 0; mask /= 2) count += ptx::shuffle_xor(count, mask);
     return count;
   }
   // The first lane whose number is not `value`; 32 if there is none.
   DEEPGEMM_DEVICE i32 first_other_than(i32 value) const {
     i32 first = value_ == value ? 32 : ptx::lane_index();
-#pragma unroll
     for (i32 mask = 16; mask > 0; mask /= 2) first = min_of(first, ptx::shuffle_xor(first, mask));
     return first;
   }
