@@ -21,6 +21,9 @@ foreach(source IN LISTS deepgemm_tests)
   add_test(NAME ${test_name} COMMAND ${test_name})
   set_tests_properties(${test_name} PROPERTIES TIMEOUT 300)
 endforeach()
+# 32 threads pose as a warp there.
+target_include_directories(warp_lanes_test BEFORE
+                           PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/tests/cpp/fake_warp")
 # A modelled SM90: a libcuda that runs kernels on it and an NVRTC that is g++ (docs/sm90-model.md).
 file(GLOB model_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/model/machine/*.cpp"
      "${CMAKE_CURRENT_SOURCE_DIR}/model/driver/*.cpp")

@@ -37,7 +37,9 @@ enum {
   DEEPGEMM_BFLOAT16 = 3,
   DEEPGEMM_FLOAT16 = 4,
   DEEPGEMM_FLOAT32 = 5,
-  DEEPGEMM_FLOAT64 = 6
+  DEEPGEMM_FLOAT64 = 6,
+  DEEPGEMM_INT32 = 11, /* of group vectors */
+  DEEPGEMM_INT64 = 12
 };
 enum { DEEPGEMM_CPU = 0, DEEPGEMM_CUDA = 1 };
 enum { DEEPGEMM_NT = 0, DEEPGEMM_NN = 1, DEEPGEMM_TN = 2, DEEPGEMM_TT = 3 };
@@ -86,6 +88,72 @@ typedef struct deepgemm_gemm_args {
   float out_scale; /* 0 counts as 1 */
 } deepgemm_gemm_args;
 
+/* Whose rows are whose, in deepgemm_grouped_args: grouped.hpp defines the four forms. */
+enum {
+  DEEPGEMM_GROUP_SIZES = 0,
+  DEEPGEMM_GROUP_OFFSETS = 1,
+  DEEPGEMM_GROUP_ENDS = 2,
+  DEEPGEMM_GROUP_LABELS = 3
+};
+
+/* Each row of a [M, K] times the matrix of its group, b [G, N, K]; of group g: out =
+ * activation(alpha * A_g @ B_g + bias[g]) + c. Rows of no group are neither read nor written. b_sf
+ * is [G, N blocks, K blocks], or one element for all. */
+typedef struct deepgemm_grouped_args {
+  uint64_t struct_bytes;
+  const deepgemm_tensor* a;
+  const deepgemm_tensor* a_sf;
+  const deepgemm_granularity* a_granularity;
+  const deepgemm_tensor* b;
+  const deepgemm_tensor* b_sf;
+  const deepgemm_granularity* b_granularity;
+  const deepgemm_tensor* out;
+  const deepgemm_tensor* c;
+  const deepgemm_tensor* bias; /* [G, N] */
+  int32_t activation;
+  int32_t layout; /* DEEPGEMM_NT or DEEPGEMM_NN */
+  float alpha;    /* as given: a struct of zeros has alpha 0, so set it */
+  int32_t form;
+  const deepgemm_tensor* groups; /* int32 or int64: what `form` says */
+  int64_t alignment;             /* of DEEPGEMM_GROUP_ENDS; 0 counts as 1 */
+} deepgemm_grouped_args;
+
+/* The same for matrices of which the first rows[g] rows count: a [G, Mmax, K], out and c [G, Mmax,
+ * N], a_sf one matrix of factors for each group. */
+typedef struct deepgemm_masked_args {
+  uint64_t struct_bytes;
+  const deepgemm_tensor* a;
+  const deepgemm_tensor* a_sf;
+  const deepgemm_granularity* a_granularity;
+  const deepgemm_tensor* b;
+  const deepgemm_tensor* b_sf;
+  const deepgemm_granularity* b_granularity;
+  const deepgemm_tensor* out;
+  const deepgemm_tensor* c;
+  const deepgemm_tensor* bias;
+  int32_t activation;
+  int32_t layout;
+  float alpha;
+  int32_t reserved;             /* 0 */
+  const deepgemm_tensor* rows;  /* [G] int32 or int64 */
+  const int64_t* expected_rows; /* a hint, or NULL */
+} deepgemm_masked_args;
+
+/* out[g] = alpha * A_g @ B_g + c[g] over group g's slice of K. Factors cover one row and 128 of K;
+ * their blocks are counted per group (grouped.hpp). */
+typedef struct deepgemm_k_grouped_args {
+  uint64_t struct_bytes;
+  const deepgemm_tensor* a;
+  const deepgemm_tensor* a_sf;
+  const deepgemm_tensor* b;
+  const deepgemm_tensor* b_sf;
+  const deepgemm_tensor* out; /* [G, M, N] float32 or bfloat16 */
+  const deepgemm_tensor* c;
+  const deepgemm_tensor* k_sizes; /* [G] int32 or int64 */
+  int32_t layout;
+  float alpha; /* as given */
+} deepgemm_k_grouped_args;
+
 typedef struct deepgemm_quantize_options {
   uint64_t struct_bytes;
   deepgemm_granularity granularity;
@@ -103,6 +171,13 @@ DEEPGEMM_C_API int deepgemm_device_count(void);
 
 /* `stream` is a CUstream (or cudaStream_t), NULL for the default stream; unused on the CPU. */
 DEEPGEMM_C_API deepgemm_status deepgemm_gemm(const deepgemm_gemm_args* args, void* stream);
+/* Products of many groups: on the CPU; DEEPGEMM_ERROR on a GPU, which has no kernel for them yet.
+ */
+DEEPGEMM_C_API deepgemm_status deepgemm_grouped_gemm(const deepgemm_grouped_args* args,
+                                                     void* stream);
+DEEPGEMM_C_API deepgemm_status deepgemm_masked_gemm(const deepgemm_masked_args* args, void* stream);
+DEEPGEMM_C_API deepgemm_status deepgemm_k_grouped_gemm(const deepgemm_k_grouped_args* args,
+                                                       void* stream);
 DEEPGEMM_C_API deepgemm_status deepgemm_quantize(const deepgemm_tensor* x,
                                                  const deepgemm_tensor* values,
                                                  const deepgemm_tensor* sf,

@@ -6,6 +6,7 @@
 #include "deepgemm/dtype.hpp"
 #include "deepgemm/error.hpp"
 #include "deepgemm/gemm.hpp"
+#include "deepgemm/grouped.hpp"
 #include "deepgemm/problem.hpp"
 #include "deepgemm/quantize.hpp"
 #include "deepgemm/runtime.hpp"

@@ -35,4 +35,20 @@ struct GemmProblem {
   friend bool operator==(const GemmProblem&, const GemmProblem&) = default;
 };
 
+// What divides the groups of a grouped product: the rows of one matrix, matrices of which the first
+// rows count, or K.
+enum class GroupKind : std::uint8_t { rows, masked, k };
+// How the rows of one matrix are given to groups; see GroupedArgs.
+enum class GroupForm : std::uint8_t { sizes, offsets, ends, labels };
+
+struct GroupedProblem {
+  GroupKind kind = GroupKind::rows;
+  GroupForm form = GroupForm::sizes;
+  std::int64_t groups = 0;
+  // Of one group, with the extents of the arrays: all rows of a (kind rows: M; masked: Mmax), all
+  // K.
+  GemmProblem product;
+  friend bool operator==(const GroupedProblem&, const GroupedProblem&) = default;
+};
+
 }  // namespace deepgemm

@@ -44,6 +44,12 @@ DEEPGEMM_API TensorView make_view(void* data, DType dtype,
                                   bool read_only = false);
 // The last two dimensions swapped; no data moves. Needs rank >= 2.
 DEEPGEMM_API TensorView transposed(const TensorView& view);
+// view[index]: one item of the first dimension, which is dropped. Needs rank >= 1 and an index that
+// exists; no data moves.
+DEEPGEMM_API TensorView selected(const TensorView& view, std::int64_t index);
+// `count` items of a dimension from `first` on, all of which must exist; no data moves.
+DEEPGEMM_API TensorView narrowed(const TensorView& view, int dimension, std::int64_t first,
+                                 std::int64_t count);
 // "[4096, 7168] bfloat16 cuda:0, strides [7168, 1]": the form used in error messages.
 DEEPGEMM_API std::string describe(const TensorView& view);
 DEEPGEMM_API std::string describe(const Device& device);

@@ -13,6 +13,9 @@ __version__ = "0.1.0"
 
 _HOME = {
     "gemm": "_gemm",
+    "grouped_gemm": "_grouped",
+    "k_grouped_gemm": "_grouped",
+    "masked_gemm": "_grouped",
     "Quantized": "_quantize",
     "quantize": "_quantize",
     "dequantize": "_quantize",
@@ -52,8 +55,11 @@ __all__ = [
     "explain",
     "gemm",
     "get_options",
+    "grouped_gemm",
     "info",
+    "k_grouped_gemm",
     "layout",
+    "masked_gemm",
     "options",
     "quantize",
     "set_options",
@@ -65,6 +71,7 @@ __all__ = [
 if TYPE_CHECKING:
     from deepgemm import layout
     from deepgemm._gemm import gemm
+    from deepgemm._grouped import grouped_gemm, k_grouped_gemm, masked_gemm
     from deepgemm._library import CompileError, DeviceArray, DriverError, Error, Policy
     from deepgemm._options import get_options, options, set_options
     from deepgemm._quantize import Quantized, dequantize, quantize

@@ -135,6 +135,62 @@ def gemm(
 ) -> Any:
     """See deepgemm.gemm, which gives the arguments their defaults."""
 
+def grouped_gemm(
+    a: object,
+    b: object,
+    group_sizes: object,
+    out: object,
+    group_offsets: object,
+    group_ends: object,
+    alignment: int,
+    labels: object,
+    c: object,
+    bias: object,
+    activation: object,
+    alpha: float,
+    out_dtype: object,
+    layout: object,
+    granularity: object,
+    policy: object,
+    stream: object,
+    accumulate_in_f64: bool = False,
+) -> Any:
+    """See deepgemm.grouped_gemm, which gives the arguments their defaults."""
+
+def masked_gemm(
+    a: object,
+    b: object,
+    rows: object,
+    out: object,
+    expected_rows: object,
+    c: object,
+    bias: object,
+    activation: object,
+    alpha: float,
+    out_dtype: object,
+    layout: object,
+    granularity: object,
+    policy: object,
+    stream: object,
+    accumulate_in_f64: bool = False,
+) -> Any:
+    """See deepgemm.masked_gemm, which gives the arguments their defaults."""
+
+def k_grouped_gemm(
+    a: object,
+    b: object,
+    k_sizes: object,
+    out: object,
+    c: object,
+    alpha: float,
+    out_dtype: object,
+    layout: object,
+    policy: object,
+    stream: object,
+    accumulate_in_f64: bool = False,
+) -> Any:
+    """See deepgemm.k_grouped_gemm, which gives the arguments their defaults."""
+
 class View:
     """An array read as another dtype of the same element size."""
 

@@ -9,8 +9,9 @@ class Quantized(NamedTuple):
     """A scaled array: ``values * sf`` is what it stands for.
 
     Attributes:
-        values: [rows, K] float8 (a :class:`View` over uint8 where the framework has no float8).
-        sf: [ceil(rows / granularity[0]), ceil(K / granularity[1])] float32.
+        values: [rows, K] float8 (a :class:`View` over uint8 where the framework has no float8),
+            or a stack of such matrices, [G, rows, K].
+        sf: [ceil(rows / granularity[0]), ceil(K / granularity[1])] float32; [G, ...] of a stack.
         granularity: (rows, k) covered by one factor; None is the whole extent.
     """
 
@@ -36,10 +37,12 @@ def quantize(
     bit (DeepSeek-V3, arXiv:2412.19437, section 3.3).
 
     Args:
-        x: [rows, K] float32, bfloat16 or float16 (float64 too in host memory); any strides.
+        x: [rows, K] float32, bfloat16 or float16 (float64 too in host memory); any strides. Or a
+            stack [G, rows, K], such as the weights of G experts: each matrix is quantised by
+            itself (on a GPU by a kernel of its own).
         granularity: (rows, k) of a block: (1, 128) for activations, (128, 128) for weights, (1, K)
-            or (1, None) per row, (1, 32) for MX; None: one factor for all. Edge blocks may be
-            partial.
+            or (1, None) per row, (1, 32) for MX; None: one factor for the whole matrix. Edge
+            blocks may be partial.
         dtype: ``"float8_e4m3fn"`` (largest value 448) or ``"float8_e5m2"`` (57344).
         power_of_two: round sf up to a power of two (exact, by its exponent bits).
         amax_floor: lower bound of a block's max|x|, so that a block of zeros has a usable factor.
@@ -69,9 +72,9 @@ def dequantize(
     """Turn a scaled array back: ``values * sf``, rounded once.
 
     Args:
-        q: a :class:`Quantized` or a pair ``(values, sf)``; values [rows, K] float8, sf float32 or
-            float8_e8m0fnu, or a number that scales it all.
-        out: [rows, K], written and returned if given.
+        q: a :class:`Quantized` or a pair ``(values, sf)``; values [rows, K] or [G, rows, K] float8,
+            sf float32 or float8_e8m0fnu, or a number that scales it all.
+        out: of the shape of values, written and returned if given.
         out_dtype: of a new array: float32 (default), bfloat16 or float16.
         granularity: (rows, k) of one factor, if q does not carry it and two readings fit.
         stream: as for :func:`gemm`.

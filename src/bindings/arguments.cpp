@@ -60,13 +60,6 @@ Enum parse_word(nb::handle word, const char* argument,
   throw ValueError(complaint(argument, found, "one of " + need));
 }
 
-DType default_out_dtype(DType a) {
-  if (a == DType::float16 || a == DType::float32 || a == DType::float64) {
-    return a == DType::float16 ? DType::float16 : DType::float32;
-  }
-  return DType::bfloat16;
-}
-
 }  // namespace
 
 ScaledView Operand::scaled_view() const {
@@ -104,8 +97,10 @@ Operand import_operand(nb::handle object, const char* name, const char* sf_name)
   return operand;
 }
 
-void require_matrix(const TensorView& view, const char* operand) {
-  if (view.rank != 2) throw ValueError(complaint(operand, describe(view), "rank 2"));
+void require_rank_of(const TensorView& view, const char* operand, int rank, const char* shape) {
+  if (view.rank == rank) return;
+  throw ValueError(
+      complaint(operand, describe(view), "rank " + std::to_string(rank) + ", " + shape));
 }
 
 Granularity parse_granularity(nb::handle pair, const char* argument) {
@@ -126,6 +121,11 @@ void apply_granularity(nb::handle granularity, Operand& a, Operand& b) {
   }
   if (!items[0].is_none()) a.granularity = parse_granularity(items[0], "granularity of a");
   if (!items[1].is_none()) b.granularity = parse_granularity(items[1], "granularity of b");
+}
+
+void turn_granularities(Layout layout, Operand& a, Operand& b) {
+  if (a_is_k_by_m(layout)) turn(a.granularity);
+  if (b_is_k_by_n(layout)) turn(b.granularity);
 }
 
 Activation parse_activation(nb::handle activation) {
@@ -159,6 +159,21 @@ std::optional<Policy> parse_policy(nb::handle policy) {
   return nb::cast<const Policy&>(policy, false);
 }
 
+DType default_out_dtype(DType a) {
+  if (a == DType::float16 || a == DType::float32 || a == DType::float64) {
+    return a == DType::float16 ? DType::float16 : DType::float32;
+  }
+  return DType::bfloat16;
+}
+
+DType resolve_out_dtype(const std::optional<Array>& out, nb::handle out_dtype, DType fallback) {
+  if (out_dtype.is_none()) return out ? out->view.dtype : fallback;
+  const DType dtype = parse_dtype(out_dtype, "out_dtype");
+  if (!out || out->view.dtype == dtype) return dtype;
+  throw TypeError(complaint("out", std::string(name(out->view.dtype)), std::string(name(dtype)),
+                            "as out_dtype says"));
+}
+
 namespace {
 
 void import_extras(const GemmHandles& handles, GemmCall& call) {
@@ -170,13 +185,11 @@ void import_extras(const GemmHandles& handles, GemmCall& call) {
   if (call.bias) call.args.bias = call.bias->view;
 }
 
-// The granularity that an operand carries is its memory's, as quantize() saw it.
 void set_layout(Layout layout, GemmCall& call) {
-  require_matrix(call.a.values.view, "a");
-  require_matrix(call.b.values.view, "b");
+  require_rank_of(call.a.values.view, "a", 2, a_is_k_by_m(layout) ? "[K, M]" : "[M, K]");
+  require_rank_of(call.b.values.view, "b", 2, b_is_k_by_n(layout) ? "[K, N]" : "[N, K]");
   call.args.layout = layout;
-  if (a_is_k_by_m(layout)) turn(call.a.granularity);
-  if (b_is_k_by_n(layout)) turn(call.b.granularity);
+  turn_granularities(layout, call.a, call.b);
   call.m = call.a.values.view.shape[a_is_k_by_m(layout) ? 1 : 0];
   call.n = call.b.values.view.shape[b_is_k_by_n(layout) ? 1 : 0];
 }
@@ -200,13 +213,7 @@ GemmCall import_gemm(const GemmHandles& handles) {
   }
   import_extras(handles, call);
   call.out_dtype =
-      handles.out_dtype.is_none()
-          ? (call.out ? call.out->view.dtype : default_out_dtype(call.args.a.values.dtype))
-          : parse_dtype(handles.out_dtype, "out_dtype");
-  if (call.out && call.out_dtype != call.out->view.dtype) {
-    throw TypeError(complaint("out", std::string(name(call.out->view.dtype)),
-                              std::string(name(call.out_dtype)), "as out_dtype says"));
-  }
+      resolve_out_dtype(call.out, handles.out_dtype, default_out_dtype(call.args.a.values.dtype));
   return call;
 }
 

@@ -22,18 +22,26 @@ struct Operand {
   ScaledView scaled_view() const;
 };
 Operand import_operand(nb::handle object, const char* name, const char* sf_name);
-void require_matrix(const TensorView& view, const char* operand);  // rank 2
+void require_rank_of(const TensorView& view, const char* operand, int rank, const char* shape);
 
 // (rows, k): positive integers, or None or 0 for "the whole extent".
 Granularity parse_granularity(nb::handle pair, const char* argument);
 // `granularity=` of a product: (rows, k) for both scaled operands, or one such pair (or None) each.
 // Replaces what the operands carry, and is of (rows, k) in every layout.
 void apply_granularity(nb::handle granularity, Operand& a, Operand& b);
+// The granularity that an operand carries is its memory's, as quantize() saw it: made one of
+// (rows, k).
+void turn_granularities(Layout layout, Operand& a, Operand& b);
 
 Activation parse_activation(nb::handle activation);
 Layout parse_layout(nb::handle layout);
 // A copy, since the caller's may change while the GIL is released; nothing for None.
 std::optional<Policy> parse_policy(nb::handle policy);
+
+// bfloat16, but float16 and float32 of an `a` of those.
+DType default_out_dtype(DType a);
+// What out_dtype= says, else out's own, else `fallback`; an `out` of another dtype is a TypeError.
+DType resolve_out_dtype(const std::optional<Array>& out, nb::handle out_dtype, DType fallback);
 
 // Every argument of deepgemm.gemm but the stream and the output's allocation.
 struct GemmHandles {

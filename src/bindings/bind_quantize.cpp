@@ -20,6 +20,31 @@ bool wants_fast_scales(const Granularity& granularity, const ScaleExtents& exten
   return granularity.rows == 1 && extents.k > 0;
 }
 
+// [rows, K], or a stack of such: [G, rows, K].
+void require_matrices(const TensorView& view, const char* operand) {
+  if (view.rank != 3) require_rank_of(view, operand, 2, "[rows, K], or 3, [G, rows, K]");
+}
+
+// The factors that quantising `source` makes.
+Output allocate_scales(const Array& source, const Granularity& granularity,
+                       const ScaleExtents& extents) {
+  const TensorView& view = source.view;
+  const bool fast = wants_fast_scales(granularity, extents);
+  if (view.rank == 2) {
+    return fast ? allocate_fast_scales(source, extents.rows, extents.k)
+                : allocate_like(source, DType::float32, {extents.rows, extents.k});
+  }
+  return fast ? allocate_fast_scales(source, view.shape[0], extents.rows, extents.k)
+              : allocate_like(source, DType::float32, {view.shape[0], extents.rows, extents.k});
+}
+
+// A new array of the shape of `like`.
+Output allocate_same(const Array& like, DType dtype) {
+  const auto& shape = like.view.shape;
+  return like.view.rank == 2 ? allocate_like(like, dtype, {shape[0], shape[1]})
+                             : allocate_like(like, dtype, {shape[0], shape[1], shape[2]});
+}
+
 nb::tuple granularity_tuple(const Granularity& granularity) {
   const auto part = [](std::int64_t value) -> nb::object {
     if (value == Granularity::whole) return nb::none();
@@ -31,7 +56,7 @@ nb::tuple granularity_tuple(const Granularity& granularity) {
 nb::tuple quantize_binding(nb::handle x, nb::handle granularity, nb::handle dtype,
                            nb::handle power_of_two, nb::handle amax_floor, nb::handle stream) {
   const Array source = import_array(x, "x");
-  require_matrix(source.view, "x");
+  require_matrices(source.view, "x");
   QuantizeOptions options;
   options.granularity =
       granularity.is_none() ? per_tensor : parse_granularity(granularity, "granularity");
@@ -41,13 +66,12 @@ nb::tuple quantize_binding(nb::handle x, nb::handle granularity, nb::handle dtyp
   if (!is_float8(target)) {
     throw TypeError(complaint("dtype", std::string(name(target)), "float8_e4m3fn or float8_e5m2"));
   }
-  const std::int64_t rows = source.view.shape[0], k = source.view.shape[1];
+  const int rank = source.view.rank;
+  const std::int64_t rows = source.view.shape[rank - 2], k = source.view.shape[rank - 1];
   options.granularity = canonical(options.granularity, rows, k);
   const ScaleExtents extents = scale_extents(options.granularity, rows, k);
-  Output values = allocate_like(source, target, {rows, k});
-  Output sf = wants_fast_scales(options.granularity, extents)
-                  ? allocate_fast_scales(source, extents.rows, extents.k)
-                  : allocate_like(source, DType::float32, {extents.rows, extents.k});
+  Output values = allocate_same(source, target);
+  Output sf = allocate_scales(source, options.granularity, extents);
   CallOptions call = call_options(source.view.device);
   call.stream = find_stream(stream, source);
   {
@@ -90,12 +114,12 @@ nb::object dequantize_binding(nb::handle q, nb::handle out, nb::handle out_dtype
     operand.granularity = parse_granularity(granularity, "granularity");
   }
   const TensorView& view = operand.values.view;
-  require_matrix(view, "values");
+  require_matrices(view, "values");
   std::optional<Array> given;
   std::optional<Output> made;
   if (out.is_none()) {
     const DType target = out_dtype.is_none() ? DType::float32 : parse_dtype(out_dtype, "out_dtype");
-    made = allocate_like(operand.values, target, {view.shape[0], view.shape[1]});
+    made = allocate_same(operand.values, target);
   } else {
     given = import_output(out, "out");
   }

@@ -10,6 +10,7 @@ NB_MODULE(_ext, module) {
   bind_errors(module);
   bind_options(module);
   bind_gemm(module);
+  bind_grouped(module);
   bind_view(module);
   bind_device_array(module);
   bind_quantize(module);

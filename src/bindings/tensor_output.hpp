@@ -19,6 +19,9 @@ Output allocate_like(const Array& like, DType dtype, std::initializer_list<std::
 // [rows, k] float32 whose rows are the contiguous direction, padded to 16 bytes: the fast layout of
 // the scale factors of (1, k). Row-major for jax, which has no strides.
 Output allocate_fast_scales(const Array& like, std::int64_t rows, std::int64_t k);
+// [groups, rows, k], each matrix in that layout.
+Output allocate_fast_scales(const Array& like, std::int64_t groups, std::int64_t rows,
+                            std::int64_t k);
 Output allocate_numpy(DType dtype, const std::int64_t* shape, int rank);
 
 // Waits where the framework cannot order itself after us (jax on a GPU), and hands the result over.

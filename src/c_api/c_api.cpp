@@ -8,6 +8,7 @@
 #include "deepgemm/deepgemm.h"
 #include "deepgemm/error.hpp"
 #include "deepgemm/gemm.hpp"
+#include "deepgemm/grouped.hpp"
 #include "deepgemm/quantize.hpp"
 #include "deepgemm/runtime.hpp"
 
@@ -22,6 +23,9 @@ static_assert(DEEPGEMM_BFLOAT16 == static_cast<int>(DType::bfloat16));
 static_assert(DEEPGEMM_FLOAT16 == static_cast<int>(DType::float16));
 static_assert(DEEPGEMM_FLOAT32 == static_cast<int>(DType::float32));
 static_assert(DEEPGEMM_FLOAT64 == static_cast<int>(DType::float64));
+static_assert(DEEPGEMM_INT32 == static_cast<int>(DType::int32));
+static_assert(DEEPGEMM_INT64 == static_cast<int>(DType::int64));
+static_assert(DEEPGEMM_GROUP_LABELS == static_cast<int>(GroupForm::labels));
 static_assert(DEEPGEMM_TT == static_cast<int>(Layout::tt));
 static_assert(DEEPGEMM_ACTIVATION_SILU == static_cast<int>(Activation::silu));
 static_assert(DEEPGEMM_CUDA == static_cast<int>(DeviceKind::cuda));
@@ -82,10 +86,13 @@ TensorView view_of(const char* operand, const deepgemm_tensor* tensor) {
   if (tensor->rank < 0 || tensor->rank > max_rank) {
     throw ValueError(complaint(operand, join("rank ", tensor->rank), join("0 to ", max_rank)));
   }
-  if (tensor->dtype < 0 || tensor->dtype > DEEPGEMM_FLOAT64) {
-    throw TypeError(complaint(operand, join("dtype ", tensor->dtype),
-                              join("0 to ", static_cast<int>(DEEPGEMM_FLOAT64)),
-                              "the DEEPGEMM_ dtypes of deepgemm.h"));
+  const bool floating = tensor->dtype >= 0 && tensor->dtype <= DEEPGEMM_FLOAT64;
+  if (!floating && tensor->dtype != DEEPGEMM_INT32 && tensor->dtype != DEEPGEMM_INT64) {
+    throw TypeError(
+        complaint(operand, join("dtype ", tensor->dtype),
+                  join("0 to ", static_cast<int>(DEEPGEMM_FLOAT64), ", ",
+                       static_cast<int>(DEEPGEMM_INT32), " or ", static_cast<int>(DEEPGEMM_INT64)),
+                  "the DEEPGEMM_ dtypes of deepgemm.h"));
   }
   TensorView view;
   view.data = tensor->data;
@@ -110,6 +117,19 @@ ScaledView scaled_of(const char* values_name, const deepgemm_tensor* values, con
   return view;
 }
 
+// The fields that the structs of all products of rows have.
+template <class Args, class Given>
+void read_rows(const Given& given, Args& args) {
+  args.a = scaled_of("a", given.a, "sfa", given.a_sf, given.a_granularity);
+  args.b = scaled_of("b", given.b, "sfb", given.b_sf, given.b_granularity);
+  args.out = view_of("out", given.out);
+  args.c = optional_view("c", given.c);
+  args.bias = optional_view("bias", given.bias);
+  args.activation = checked("activation", given.activation, Activation::silu);
+  args.layout = checked("layout", given.layout, Layout::tt);
+  args.alpha = given.alpha;
+}
+
 CallOptions on_stream(void* stream) {
   CallOptions options;
   options.stream = static_cast<Stream>(stream);
@@ -128,16 +148,47 @@ deepgemm_status deepgemm_gemm(const deepgemm_gemm_args* args, void* stream) {
   return guarded([&] {
     check_struct("args", args);
     GemmArgs cpp;
-    cpp.a = scaled_of("a", args->a, "sfa", args->a_sf, args->a_granularity);
-    cpp.b = scaled_of("b", args->b, "sfb", args->b_sf, args->b_granularity);
-    cpp.out = view_of("out", args->out);
-    cpp.c = optional_view("c", args->c);
-    cpp.bias = optional_view("bias", args->bias);
-    cpp.activation = checked("activation", args->activation, Activation::silu);
-    cpp.layout = checked("layout", args->layout, Layout::tt);
-    cpp.alpha = args->alpha;
+    read_rows(*args, cpp);
     cpp.out_scale = args->out_scale == 0 ? 1.0F : args->out_scale;
     gemm(cpp, on_stream(stream));
+  });
+}
+
+deepgemm_status deepgemm_grouped_gemm(const deepgemm_grouped_args* args, void* stream) {
+  return guarded([&] {
+    check_struct("args", args);
+    GroupedArgs cpp;
+    read_rows(*args, cpp);
+    cpp.form = checked("form", args->form, GroupForm::labels);
+    cpp.groups = view_of("groups", args->groups);
+    cpp.alignment = args->alignment == 0 ? 1 : args->alignment;
+    grouped_gemm(cpp, on_stream(stream));
+  });
+}
+
+deepgemm_status deepgemm_masked_gemm(const deepgemm_masked_args* args, void* stream) {
+  return guarded([&] {
+    check_struct("args", args);
+    MaskedArgs cpp;
+    read_rows(*args, cpp);
+    cpp.rows = view_of("rows", args->rows);
+    if (args->expected_rows != nullptr) cpp.expected_rows = *args->expected_rows;
+    masked_gemm(cpp, on_stream(stream));
+  });
+}
+
+deepgemm_status deepgemm_k_grouped_gemm(const deepgemm_k_grouped_args* args, void* stream) {
+  return guarded([&] {
+    check_struct("args", args);
+    KGroupedArgs cpp;
+    cpp.a = scaled_of("a", args->a, "sfa", args->a_sf, nullptr);
+    cpp.b = scaled_of("b", args->b, "sfb", args->b_sf, nullptr);
+    cpp.out = view_of("out", args->out);
+    cpp.c = optional_view("c", args->c);
+    cpp.k_sizes = view_of("k_sizes", args->k_sizes);
+    cpp.alpha = args->alpha;
+    cpp.layout = checked("layout", args->layout, Layout::tt);
+    k_grouped_gemm(cpp, on_stream(stream));
   });
 }
 

@@ -49,6 +49,30 @@ TensorView transposed(const TensorView& view) {
   return result;
 }
 
+TensorView selected(const TensorView& view, std::int64_t index) {
+  TensorView result = narrowed(view, 0, index, 1);
+  --result.rank;
+  std::copy(view.shape.begin() + 1, view.shape.end(), result.shape.begin());
+  std::copy(view.strides.begin() + 1, view.strides.end(), result.strides.begin());
+  return result;
+}
+
+TensorView narrowed(const TensorView& view, int dimension, std::int64_t first, std::int64_t count) {
+  if (dimension < 0 || dimension >= view.rank || first < 0 || count < 0 ||
+      first > view.shape[dimension] - count) {
+    throw ValueError(complaint(
+        "view", describe(view),
+        join("a dimension ", dimension, " with items ", first, " to ", first, " + ", count)));
+  }
+  TensorView result = view;
+  result.shape[dimension] = count;
+  if (view.data != nullptr && count > 0) {
+    result.data =
+        static_cast<char*>(view.data) + first * view.strides[dimension] * size_in_bytes(view.dtype);
+  }
+  return result;
+}
+
 std::string describe(const TensorView& view) {
   return join(list_of(view.shape, view.rank), " ", name(view.dtype), " ", describe(view.device),
               ", strides ", list_of(view.strides, view.rank));

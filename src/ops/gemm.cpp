@@ -9,6 +9,7 @@
 #include "core/text.hpp"
 #include "ops/checks.hpp"
 #include "ops/granularity.hpp"
+#include "ops/product_checks.hpp"
 #include "plan/cuda_backend.hpp"
 
 namespace deepgemm {
@@ -16,41 +17,13 @@ namespace {
 
 using ops::Operand;
 
-std::string_view layout_name(Layout layout) {
-  switch (layout) {
-    case Layout::nt:
-      return "nt";
-    case Layout::nn:
-      return "nn";
-    case Layout::tn:
-      return "tn";
-    case Layout::tt:
-      return "tt";
-  }
-  throw ValueError(
-      complaint("layout", join("value ", static_cast<int>(layout)), "nt, nn, tn or tt"));
-}
-
-void check_values(const Operand& operand, std::string_view shape_in_words) {
-  ops::check_dtype(operand, {DType::float8_e4m3fn, DType::float8_e5m2, DType::bfloat16,
-                             DType::float16, DType::float32});
-  ops::check_rank(operand, 2, shape_in_words);
-  ops::check_extents(operand);
-}
-
-void check_scales(const Operand& sf, const Operand& reference) {
-  ops::check_dtype(sf, {DType::float32, DType::float8_e8m0fnu}, "scale factors");
-  ops::check_extents(sf);
-  ops::check_device(sf, reference);
-}
-
 // M, N and K of a and b, which must agree on K.
 void read_extents(const GemmArgs& args, GemmProblem& problem) {
   const TensorView& a = args.a.values;
   const TensorView& b = args.b.values;
   bool a_t = a_is_k_by_m(args.layout), b_t = b_is_k_by_n(args.layout);
-  check_values({"a", a}, a_t ? "[K, M]" : "[M, K]");
-  check_values({"b", b}, b_t ? "[K, N]" : "[N, K]");
+  ops::check_multiplicand({"a", a}, 2, a_t ? "[K, M]" : "[M, K]");
+  ops::check_multiplicand({"b", b}, 2, b_t ? "[K, N]" : "[N, K]");
   problem.m = a.shape[a_t ? 1 : 0];
   problem.k = a.shape[a_t ? 0 : 1];
   problem.n = b.shape[b_t ? 1 : 0];
@@ -58,17 +31,17 @@ void read_extents(const GemmArgs& args, GemmProblem& problem) {
   if (b_k == problem.k) return;
   throw ValueError(complaint(
       "b", join("shape ", ops::shape_text(b), ", K = ", b_k), join("K = ", problem.k),
-      join("a has shape ", ops::shape_text(a), "; layout \"", layout_name(args.layout),
+      join("a has shape ", ops::shape_text(a), "; layout \"", ops::layout_name(args.layout),
            "\" reads a as ", a_t ? "[K, M]" : "[M, K]", " and b as ", b_t ? "[K, N]" : "[N, K]")));
 }
 
 void check_scaling(const GemmArgs& args, GemmProblem& problem) {
   const Operand reference{"a", args.a.values};
-  if (args.a.sf) check_scales({"sfa", *args.a.sf}, reference);
-  if (args.b.sf) check_scales({"sfb", *args.b.sf}, reference);
+  if (args.a.sf) ops::check_scale_factors({"sfa", *args.a.sf}, reference);
+  if (args.b.sf) ops::check_scale_factors({"sfb", *args.b.sf}, reference);
   problem.a_scaled = args.a.sf.has_value();
   problem.b_scaled = args.b.sf.has_value();
-  const std::string_view layout = layout_name(args.layout), rows_first;
+  const std::string_view layout = ops::layout_name(args.layout), rows_first;
   problem.a_granularity =
       ops::resolve_granularity("a", "sfa", args.a, problem.m, problem.k, ops::readings_of_rows(),
                                a_is_k_by_m(args.layout) ? layout : rows_first);
@@ -78,13 +51,10 @@ void check_scaling(const GemmArgs& args, GemmProblem& problem) {
 }
 
 void check_out(const GemmArgs& args, const GemmProblem& problem) {
-  const Operand out{"out", args.out};
-  ops::check_dtype(out, {DType::bfloat16, DType::float16, DType::float32, DType::float8_e4m3fn,
-                         DType::float8_e5m2});
-  ops::check_shape(out, {problem.m, problem.n}, "[M, N]");
-  ops::check_extents(out);
-  ops::check_device(out, {"a", args.a.values});
-  ops::check_output(out);
+  ops::check_result(
+      {"out", args.out},
+      {DType::bfloat16, DType::float16, DType::float32, DType::float8_e4m3fn, DType::float8_e5m2},
+      {problem.m, problem.n}, "[M, N]", {"a", args.a.values});
   if (!(std::isfinite(args.out_scale) && args.out_scale > 0)) {
     throw ValueError(complaint("out_scale", to_text(args.out_scale), "a finite number above 0"));
   }
@@ -94,27 +64,13 @@ void check_out(const GemmArgs& args, const GemmProblem& problem) {
   }
 }
 
-void check_c(const GemmArgs& args, const GemmProblem& problem) {
-  if (!args.c) return;
-  const Operand c{"c", *args.c};
-  ops::check_dtype(c, {args.out.dtype, DType::float32}, "out's dtype, or float32");
-  ops::check_shape(c, {problem.m, problem.n}, "[M, N]");
-  ops::check_extents(c);
-  ops::check_device(c, {"a", args.a.values});
-  if (ops::same_memory(*args.c, args.out) || !ops::overlaps(*args.c, args.out)) return;
-  throw ValueError(complaint("c", "memory that partly overlaps out",
-                             "out itself, or memory of its own",
-                             "c may be out only with the same start, strides and dtype"));
-}
-
-void check_bias(const GemmArgs& args, const GemmProblem& problem) {
-  if (!args.bias) return;
-  const Operand bias{"bias", *args.bias};
-  ops::check_dtype(bias, {DType::float32, DType::bfloat16, DType::float16});
-  ops::check_rank(bias, 1, "[N]");
-  ops::check_shape(bias, {problem.n}, "[N]");
-  ops::check_extents(bias);
-  ops::check_device(bias, {"a", args.a.values});
+void check_c_and_bias(const GemmArgs& args, const GemmProblem& problem) {
+  const Operand reference{"a", args.a.values};
+  if (args.c) {
+    ops::check_addend({"c", *args.c}, {"out", args.out}, {problem.m, problem.n}, "[M, N]",
+                      reference);
+  }
+  if (args.bias) ops::check_bias({"bias", *args.bias}, {problem.n}, "[N]", reference);
 }
 
 template <class Function>
@@ -135,18 +91,14 @@ void check_memory(const GemmArgs& args) {
 }  // namespace
 
 GemmProblem make_problem(const GemmArgs& args) {
-  layout_name(args.layout);  // throws if it is none of the four
-  if (args.activation > Activation::silu) {
-    throw ValueError(complaint("activation", join("value ", static_cast<int>(args.activation)),
-                               "none, relu, gelu, gelu_tanh or silu"));
-  }
+  ops::layout_name(args.layout);  // throws if it is none of the four
+  ops::check_activation(args.activation);
   GemmProblem problem;
   read_extents(args, problem);
   ops::check_device({"b", args.b.values}, {"a", args.a.values});
   check_scaling(args, problem);
   check_out(args, problem);
-  check_c(args, problem);
-  check_bias(args, problem);
+  check_c_and_bias(args, problem);
   for_each_input(args,
                  [&](const Operand& input) { ops::check_no_overlap({"out", args.out}, input); });
   problem.a_dtype = args.a.values.dtype;
@@ -171,10 +123,7 @@ void gemm(const GemmArgs& given, const CallOptions& options) {
     cpu::gemm(problem, args, options.accumulate_in_f64);
     return;
   }
-  if (options.accumulate_in_f64) {
-    throw ValueError(complaint("accumulate_in_f64", describe(args.a.values.device), "cpu",
-                               "FP64 sums are the reference backend's"));
-  }
+  ops::check_f64(options, args.a.values.device);
   plan::gemm(problem, args, options);
 }
 

@@ -3,11 +3,20 @@
 #pragma once
 
 #include "deepgemm/gemm.hpp"
+#include "deepgemm/grouped.hpp"
 #include "deepgemm/quantize.hpp"
 
 namespace deepgemm::plan {
 
 void gemm(const GemmProblem& problem, const GemmArgs& args, const CallOptions& options);
+// problem = make_problem(args). sf of a stack is [G, rows, k] (strides of 0 where one element is
+// for all), that of a matrix [rows, k], in every layout. The values of the group vectors are
+// unchecked.
+void grouped_gemm(const GroupedProblem& problem, const GroupedArgs& args,
+                  const CallOptions& options);
+void masked_gemm(const GroupedProblem& problem, const MaskedArgs& args, const CallOptions& options);
+void k_grouped_gemm(const GroupedProblem& problem, const KGroupedArgs& args,
+                    const CallOptions& options);
 void quantize(const TensorView& x, const TensorView& values, const TensorView& sf,
               const QuantizeOptions& options, const CallOptions& call);
 void dequantize(const ScaledView& x, const TensorView& out, const CallOptions& call);

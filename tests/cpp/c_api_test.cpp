@@ -101,6 +101,85 @@ TEST_CASE("failures are statuses with words") {
   }
 }
 
+// Two groups; b is the identity and twice the identity, a as above.
+struct GroupedCall : Call {
+  float weights[8] = {1, 0, 0, 1, 2, 0, 0, 2};
+  int32_t numbers[2] = {1, 1};
+  deepgemm_tensor stack = matrix(weights, DEEPGEMM_FLOAT32, 2, 4);
+  deepgemm_tensor groups = matrix(numbers, DEEPGEMM_INT32, 2, 1);
+  GroupedCall() {
+    stack.rank = 3;
+    stack.shape[1] = stack.shape[2] = 2;
+    stack.strides[1] = 2, stack.strides[2] = 1;
+    groups.rank = 1;
+  }
+};
+
+TEST_CASE("grouped") {
+  GroupedCall call;
+  deepgemm_grouped_args grouped{};
+  grouped.struct_bytes = sizeof(grouped);
+  grouped.a = &call.a, grouped.b = &call.stack, grouped.out = &call.out;
+  grouped.groups = &call.groups;
+  grouped.alpha = 10;
+  CHECK(deepgemm_grouped_gemm(&grouped, nullptr) == DEEPGEMM_SUCCESS);
+  CHECK(call.out_data[1] == 20);
+  CHECK(call.out_data[2] == 60);
+  grouped.form = DEEPGEMM_GROUP_LABELS;
+  call.numbers[0] = -1;
+  call.out_data[1] = -5;
+  CHECK(deepgemm_grouped_gemm(&grouped, nullptr) == DEEPGEMM_SUCCESS);
+  CHECK(call.out_data[1] == -5);
+  CHECK(call.out_data[2] == 60);
+  grouped.form = 4;
+  CHECK(deepgemm_grouped_gemm(&grouped, nullptr) == DEEPGEMM_INVALID_VALUE);
+  CHECK(contains(last_error(), "form: found 4"));
+  grouped.form = DEEPGEMM_GROUP_SIZES;
+  CHECK(deepgemm_grouped_gemm(&grouped, nullptr) == DEEPGEMM_INVALID_VALUE);
+  CHECK(contains(last_error(), "group_sizes: found -1 for group 0"));
+  for (deepgemm_tensor* tensor : {&call.a, &call.stack, &call.out, &call.groups})
+    tensor->device_kind = DEEPGEMM_CUDA;
+  CHECK(deepgemm_grouped_gemm(&grouped, nullptr) == DEEPGEMM_ERROR);
+  CHECK(contains(last_error(), "no GPU kernel yet"));
+  grouped.groups = nullptr;
+  CHECK(deepgemm_grouped_gemm(&grouped, nullptr) == DEEPGEMM_INVALID_VALUE);
+  CHECK(contains(last_error(), "groups: found NULL"));
+}
+
+TEST_CASE("masked and k-grouped") {
+  GroupedCall call;
+  float out_data[8] = {};
+  deepgemm_tensor out = call.stack;
+  out.data = out_data;
+  const int64_t expected = 3;
+  deepgemm_masked_args masked{};
+  masked.struct_bytes = sizeof(masked);
+  masked.a = masked.b = &call.stack, masked.out = &out;
+  masked.rows = &call.groups;
+  masked.expected_rows = &expected;
+  masked.alpha = 1;
+  call.numbers[0] = 2;
+  CHECK(deepgemm_masked_gemm(&masked, nullptr) == DEEPGEMM_SUCCESS);
+  CHECK(out_data[3] == 1);
+  CHECK(out_data[4] == 4);
+  CHECK(out_data[7] == 0);
+  call.numbers[0] = 3;
+  CHECK(deepgemm_masked_gemm(&masked, nullptr) == DEEPGEMM_INVALID_VALUE);
+  CHECK(contains(last_error(), "rows: found 3 for group 0, need 0 to 2"));
+
+  deepgemm_k_grouped_args along_k{};
+  along_k.struct_bytes = sizeof(along_k);
+  along_k.a = &call.a, along_k.b = &call.b, along_k.out = &out;
+  along_k.k_sizes = &call.groups;
+  along_k.alpha = 1;
+  call.numbers[0] = 1;
+  CHECK(deepgemm_k_grouped_gemm(&along_k, nullptr) == DEEPGEMM_SUCCESS);
+  CHECK(out_data[2] == 3);  // column 0 of a, row 0 of the identity
+  CHECK(out_data[7] == 4);
+  along_k.struct_bytes = 8;
+  CHECK(deepgemm_k_grouped_gemm(&along_k, nullptr) == DEEPGEMM_INVALID_VALUE);
+}
+
 TEST_CASE("the last error is the thread's own") {
   Call call;
   call.a.dtype = -1;

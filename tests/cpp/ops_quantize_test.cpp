@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <cstring>
 #include <limits>
 #include <string>
 
@@ -148,4 +149,50 @@ TEST_CASE("dequantize: each bad argument is named") {
     out.view.data = nullptr;
     refuses_dequantize<ValueError>(x, out.view, "out: ");
   }
+}
+
+TEST_CASE("a stack is quantised matrix by matrix") {
+  Tensor x(DType::float32, {3, 4, 256}), values(DType::float8_e4m3fn, {3, 4, 256});
+  Tensor sf(DType::float32, {3, 4, 2}), back(DType::float32, {3, 4, 256});
+  test::Random random;
+  auto* numbers = reinterpret_cast<float*>(x.memory.data());
+  for (std::int64_t i = 0; i < x.view.size(); ++i) numbers[i] = float(random.real(-9, 9));
+  quantize(x.view, values.view, sf.view, {});
+  dequantize({values.view, sf.view, std::nullopt}, back.view);
+  for (std::int64_t g = 0; g < 3; ++g) {
+    Call one;
+    Tensor part(DType::float32, {4, 256});
+    one.x.view = selected(x.view, g);
+    one.run();
+    dequantize({one.values.view, one.sf.view, std::nullopt}, part.view);
+    CHECK(std::memcmp(one.values.memory.data(), selected(values.view, g).data, 1024) == 0);
+    CHECK(std::memcmp(one.sf.memory.data(), selected(sf.view, g).data, 32) == 0);
+    CHECK(std::memcmp(part.memory.data(), selected(back.view, g).data, 4096) == 0);
+  }
+}
+
+TEST_CASE("the factors of a stack") {
+  Tensor x(DType::float32, {3, 4, 256}), values(DType::float8_e4m3fn, {3, 4, 256});
+  Tensor sf(DType::float32, {3, 1, 1}), all(DType::float32, {1});
+  QuantizeOptions options{.granularity = per_tensor};
+  quantize(x.view, values.view, sf.view, options);
+  dequantize({values.view, sf.view, std::nullopt}, x.view);
+  all.set(0, 0, 0.5);
+  values.memory[3 * 1024 - 1] = 0x38;  // 1 in the last matrix
+  dequantize({values.view, all.view, std::nullopt}, x.view);
+  CHECK(reinterpret_cast<float*>(x.memory.data())[3 * 1024 - 1] == 0.5F);
+
+  auto refused = [&](const TensorView& factors) {
+    return message_of<ValueError>([&] { quantize(x.view, values.view, factors, options); });
+  };
+  CHECK(contains(refused(all.view), "sf: found shape [1], need [3, 1, 1]"));
+  sf.view.shape = {2, 1, 1};
+  CHECK(contains(refused(sf.view), "sf: found shape [2, 1, 1], need [3, 1, 1]"));
+  refuses_dequantize<ValueError>({values.view, sf.view, std::nullopt}, x.view,
+                                 "sf: found shape [2, 1, 1], 2 groups, need 3 groups");
+  Tensor odd(DType::float32, {3, 5, 2});
+  refuses_dequantize<ValueError>({values.view, odd.view, std::nullopt}, x.view,
+                                 "sf[g]: found shape [5, 2], need [4, 2] for (1, 128)");
+  x.view.shape = {2, 6, 256};
+  CHECK(contains(refused(sf.view), "values: found shape [3, 4, 256], need [2, 6, 256]"));
 }

@@ -30,6 +30,32 @@ TEST_CASE("transposed swaps the last two dimensions") {
   CHECK_THROWS_AS(transposed(make_view(nullptr, DType::float32, {2})), ValueError);
 }
 
+TEST_CASE("selected and narrowed are parts of the same memory") {
+  float memory[30];
+  TensorView view = make_view(memory, DType::float32, {2, 3, 5});
+  TensorView item = selected(view, 1);
+  CHECK(item.rank == 2);
+  CHECK(item.shape[0] == 3);
+  CHECK(item.shape[1] == 5);
+  CHECK(item.strides[0] == 5);
+  CHECK(item.data == memory + 15);
+  TensorView part = narrowed(view, 2, 1, 3);
+  CHECK(part.rank == 3);
+  CHECK(part.shape[2] == 3);
+  CHECK(part.strides[1] == 5);
+  CHECK(part.data == memory + 1);
+  CHECK(narrowed(view, 1, 3, 0).size() == 0);
+  CHECK_THROWS_AS(selected(view, 2), ValueError);
+  CHECK_THROWS_AS(selected(view, -1), ValueError);
+  CHECK_THROWS_AS(selected(make_view(memory, DType::float32, {}), 0), ValueError);
+  CHECK_THROWS_AS(narrowed(view, 3, 0, 1), ValueError);
+  CHECK_THROWS_AS(narrowed(view, 1, 2, 2), ValueError);
+  CHECK_THROWS_AS(narrowed(view, 1, 0, -1), ValueError);
+  CHECK_THROWS_AS(narrowed(view, 1, 1, INT64_MAX), ValueError);
+  view.data = nullptr;  // a shape alone
+  CHECK(selected(view, 1).data == nullptr);
+}
+
 TEST_CASE("describe") {
   TensorView view = make_view(nullptr, DType::bfloat16, {4096, 7168}, {DeviceKind::cuda, 1});
   CHECK(describe(view) == "[4096, 7168] bfloat16 cuda:1, strides [7168, 1]");

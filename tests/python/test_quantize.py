@@ -128,6 +128,23 @@ def test_quantized_feeds_gemm(rng):
     assert oracle.difference(out, want) < 1e-6
 
 
+@pytest.mark.parametrize("granularity", [(1, 128), (128, 128), (1, None), None])
+@pytest.mark.parametrize("shape", [(3, 130, 200), (1, 5, 256), (2, 0, 128), (0, 4, 128)])
+def test_a_stack_is_quantised_matrix_by_matrix(rng, granularity, shape):
+    x = rng.standard_normal(shape).astype(np.float32) * np.float32(7)
+    q = deepgemm.quantize(x, granularity)
+    back = deepgemm.dequantize(q)
+    assert q.values.shape == back.shape == x.shape
+    parts = [deepgemm.quantize(matrix, granularity) for matrix in x]
+    for g, part in enumerate(parts):
+        assert oracle.same_bits(q.values[g], part.values)
+        assert oracle.same_bits(q.sf[g], part.sf)
+        assert q.sf[g].strides == part.sf.strides  # the fast layout, each
+        assert oracle.same_bits(back[g], deepgemm.dequantize(part))
+    blocks = deepgemm.quantize(x[0] if shape[0] else np.ones(shape[1:], np.float32), granularity)
+    assert q.sf.shape == (shape[0], *blocks.sf.shape)
+
+
 def test_errors(rng):
     x = rng.standard_normal((4, 128)).astype(np.float32)
     with pytest.raises(TypeError, match=r"dtype: found bfloat16, need float8_e4m3fn or"):
@@ -136,6 +153,8 @@ def test_errors(rng):
         deepgemm.quantize(x.astype(np.int32))
     with pytest.raises(ValueError, match=r"x: found .*rank 2"):
         deepgemm.quantize(x[0])
+    with pytest.raises(ValueError, match=r"x: found .*need rank 2, \[rows, K\], or 3"):
+        deepgemm.quantize(x[None, None])
     with pytest.raises(ValueError, match=r"granularity: found"):
         deepgemm.quantize(x, (1,))
     with pytest.raises(ValueError, match=r"granularity: found"):

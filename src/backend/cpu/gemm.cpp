@@ -78,17 +78,19 @@ class Gemm {
     if (args.bias) load(Run{*args.bias, 0, args.bias->strides[0], problem.n}, bias_.data());
   }
 
-  void run() const {
-    const std::int64_t blocks = ceil_div(problem_.m, block_m);
+  void run(const RowRange& range) const {
+    const std::int64_t blocks = ceil_div(range.end - range.begin, block_m);
     std::int64_t cost = product_or_max({block_m, problem_.n, problem_.k / 4 + 8});
     parallel_for(blocks, cost, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t block = begin; block < end; ++block) run_rows(block * block_m);
+      for (std::int64_t block = begin; block < end; ++block) {
+        const std::int64_t first_row = range.begin + block * block_m;
+        run_rows(first_row, std::min(block_m, range.end - first_row));
+      }
     });
   }
 
  private:
-  void run_rows(std::int64_t first_row) const {
-    std::int64_t rows = std::min(block_m, problem_.m - first_row);
+  void run_rows(std::int64_t first_row, std::int64_t rows) const {
     std::vector<Real> a(checked_elements<Real>("a", {rows, problem_.k}));
     for (std::int64_t i = 0; i < rows; ++i) {
       load(row_of(a_, first_row + i, 0, problem_.k), a.data() + i * problem_.k);
@@ -157,13 +159,21 @@ class Gemm {
 
 }  // namespace
 
-void gemm(const GemmProblem& problem, const GemmArgs& args, bool accumulate_in_f64) {
+void gemm_rows(const GemmProblem& problem, const GemmArgs& args, std::span<const RowRange> ranges,
+               bool accumulate_in_f64) {
   if (problem.m == 0 || problem.n == 0) return;
   if (accumulate_in_f64) {
-    Gemm<double>(problem, args).run();
+    const Gemm<double> product(problem, args);
+    for (const RowRange& range : ranges) product.run(range);
   } else {
-    Gemm<float>(problem, args).run();
+    const Gemm<float> product(problem, args);
+    for (const RowRange& range : ranges) product.run(range);
   }
+}
+
+void gemm(const GemmProblem& problem, const GemmArgs& args, bool accumulate_in_f64) {
+  const RowRange all{0, problem.m};
+  gemm_rows(problem, args, std::span(&all, 1), accumulate_in_f64);
 }
 
 }  // namespace deepgemm::cpu

@@ -1,0 +1,85 @@
+// Which tiles of a product grouped along K a persistent CTA visits: each group has all tiles of
+// out, groups without K too, since they give 0 or c. The rest is as in scheduler/grouped.cuh.
+#pragma once
+
+#include "common/group_vector.cuh"
+#include "scheduler/grouped.cuh"
+
+namespace deepgemm::device {
+
+// A tile of matrix `group` of out, over k ... k_end - 1; `block` is the group's first block of
+// factors.
+struct KGroupTile {
+  i32 group, row, column, k, k_end, block;
+};
+
+// The vector has sizes, and its `rows` are all of K. The host sees to it that groups * tiles_m *
+// tiles_n is at most max_group_tiles. Sizes that exceed K are cut where it ends.
+template <class Lanes>
+class KGroupWalk {
+ public:
+  static constexpr i32 k_per_block = 128;
+
+  DEEPGEMM_DEVICE KGroupWalk(const GroupVector& vector, const GroupTiling& tiling, i32 tiles_m,
+                             i32 first, i32 step)
+      : v_(vector), t_(tiling), tiles_m_(tiles_m), step_(step), index_(first) {
+    if (valid()) load();
+    seek();
+  }
+
+  DEEPGEMM_DEVICE bool valid() const { return index_ < v_.groups * tiles_m_ * t_.tiles_n; }
+  DEEPGEMM_DEVICE bool last() const { return index_ + step_ >= v_.groups * tiles_m_ * t_.tiles_n; }
+  DEEPGEMM_DEVICE void advance() {
+    index_ += step_;
+    seek();
+  }
+
+  DEEPGEMM_DEVICE KGroupTile tile() const {
+    const i32 per_group = tiles_m_ * t_.tiles_n;
+    const i32 group = index_ / per_group, lane = group - chunk_;
+    const TilePlace place = place_in_bands(index_ - group * per_group, tiles_m_, t_);
+    return {group,          place.row * t_.tile_m, place.column * t_.tile_n, begins_.at(lane),
+            ends_.at(lane), blocks_.at(lane)};
+  }
+
+ private:
+  static constexpr i32 lanes = 32;
+
+  DEEPGEMM_DEVICE void load() {
+    const Lanes sizes = Lanes::of([this](i32 lane) {
+      return chunk_ + lane < v_.groups ? read_between(v_, chunk_ + lane, 0, v_.rows) : 0;
+    });
+    const Lanes sums = sizes.sums(v_.rows);
+    ends_ = Lanes::of([&](i32 lane) { return sum_up_to(sums.own(lane), k_before_, v_.rows); });
+    begins_ = ends_.shifted(k_before_);
+    k_before_ = ends_.at(lanes - 1);
+    // At most ceil(K / 128) + groups blocks: no limit is met.
+    constexpr i32 no_limit = 0x7FFFFFFF;
+    const Lanes through = Lanes::of([this](i32 lane) {
+                            return ceil_div(ends_.own(lane) - begins_.own(lane), k_per_block);
+                          }).sums(no_limit);
+    blocks_ = Lanes::of([&](i32 lane) {
+                return through.own(lane) + blocks_before_;
+              }).shifted(blocks_before_);
+    blocks_before_ += through.at(lanes - 1);
+  }
+
+  // Goes on to the chunk of the tile's group.
+  DEEPGEMM_DEVICE void seek() {
+    while (valid() && index_ / (tiles_m_ * t_.tiles_n) >= chunk_ + lanes) {
+      chunk_ += lanes;
+      load();
+    }
+  }
+
+  GroupVector v_;
+  GroupTiling t_;
+  i32 tiles_m_, step_;
+  i32 index_;
+  i32 chunk_ = 0;          // its first group
+  i32 k_before_ = 0;       // of the groups before the next chunk
+  i32 blocks_before_ = 0;  // likewise
+  Lanes begins_, ends_, blocks_;
+};
+
+}  // namespace deepgemm::device
