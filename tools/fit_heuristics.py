@@ -226,7 +226,8 @@ def read_gemm() -> list[Samples]:
     """The FP8 sweeps, one for each kind, keyed by kind, tile, consumers, cluster, order, raster."""
     kinds: list[Samples] = [defaultdict(list) for _ in OUTPUT_BYTES]
     for name in ("sweep_fp8.json", "sweep_fp8_columns.json"):
-        for m, n, k, epilogue, *tile, _stages, cm, cn, ck, ordered, group, along_n, us in read(name):
+        for row in read(name):
+            m, n, k, epilogue, *tile, _stages, cm, cn, ck, ordered, group, along_n, us = row
             kind = 0 if name == "sweep_fp8.json" else KINDS[epilogue]
             # In one wave the raster says little; one was measured.
             waves = ceil_div(m, tile[0]) * ceil_div(n, tile[1]) / SMS
@@ -285,7 +286,8 @@ def main() -> int:
         report(f"fp8, kind {kind}", samples, fitted, gemm_terms)
         gemm_fit |= fitted
         tuned = tune(samples, fitted, gemm_terms, row_tiles)
-        report(f"fp8, kind {kind}, {len(tuned)} tuned", samples, fitted, gemm_terms, tuned, row_tiles)
+        name = f"fp8, kind {kind}, {len(tuned)} tuned"
+        report(name, samples, fitted, gemm_terms, tuned, row_tiles)
         gemm_tuned += tuned_lines(tuned, 0)
     decode_fit = fit(decode, decode_terms, 2)
     report("decode", decode, decode_fit, decode_terms)

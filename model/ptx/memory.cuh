@@ -23,6 +23,9 @@ inline Int4 load_shared_i32x4(u32 address, const Where& where = Where::current()
   sm90::read_shared(&value, address, 16, where);
   return value;
 }
+inline void store_global_i32x4(void* address, const Int4& value) {
+  *static_cast<Int4*>(address) = value;
+}
 inline void store_shared_i32x4(u32 address, i32 x, i32 y, i32 z, i32 w,
                                const Where& where = Where::current()) {
   const Int4 value{x, y, z, w};

@@ -27,6 +27,10 @@ inline void tma_store_2d(const TensorMap& map, int x, int y, u32 source,
                          const Where& where = Where::current()) {
   sm90::tma_store(&map, {{x, y}}, source, false, where);
 }
+inline void tma_store_3d(const TensorMap& map, int x, int y, int z, u32 source,
+                         const Where& where = Where::current()) {
+  sm90::tma_store(&map, {{x, y, z}}, source, false, where);
+}
 inline void tma_add_2d(const TensorMap& map, int x, int y, u32 source,
                        const Where& where = Where::current()) {
   sm90::tma_store(&map, {{x, y}}, source, true, where);

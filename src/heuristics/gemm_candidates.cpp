@@ -8,6 +8,7 @@ namespace {
 using device::ElementType;
 using device::Epilogue;
 using device::GemmConfig;
+using device::Schedule;
 
 struct Shape {
   std::uint16_t tile_m, tile_n;
@@ -30,6 +31,18 @@ constexpr Shape fast_shapes[] = {
     {64, 32, 1, 1, 16, 1, 1, 1, 0},
     {64, 64, 1, 1, 11, 1, 1, 2, 0},   // fewer tiles than SMs: K split over a cluster
     {64, 64, 1, 1, 9, 1, 1, 4, 0},
+};
+// For groups of rows, of E4M3 (how many rows each has is known on the device only).
+constexpr Shape grouped_shapes[] = {
+    {256, 128, 2, 1, 3, 1, 1, 1, 1},
+    {128, 128, 2, 1, 5, 1, 1, 1, 0},
+    {64, 128, 1, 1, 8, 1, 1, 1, 0},
+    {64, 64, 1, 1, 12, 1, 1, 1, 0},
+    {64, 32, 1, 1, 16, 1, 1, 1, 0},
+};
+constexpr Shape grouped_general_shapes[] = {
+    {128, 128, 2, 1, 4, 1, 1, 1, 0},
+    {64, 64, 1, 1, 8, 1, 1, 1, 0},
 };
 // For everything beside E4M3 with M-contiguous sfa and a plain epilogue.
 constexpr Shape general_shapes[] = {
@@ -56,6 +69,7 @@ GemmConfig make_config(const Shape& s, const GemmRequest& request) {
   config.scales_by_tma = request.scales_by_tma;
   config.epilogue = request.epilogue;
   config.column_scales = request.column_scales;
+  config.schedule = request.schedule;
   // FP32 staging is larger: give up stages until it fits.
   while (config.stages > 2 && device::shared_map(config).total > device::max_shared_bytes) {
     --config.stages;
@@ -68,6 +82,8 @@ bool is_fast(const GemmRequest& request) {
          request.scales_by_tma && request.epilogue != Epilogue::general;
 }
 
+bool is_grouped(const GemmRequest& request) { return request.schedule != device::Schedule::dense; }
+
 }  // namespace
 
 std::vector<GemmConfig> configs_for(const GemmRequest& request) {
@@ -76,7 +92,14 @@ std::vector<GemmConfig> configs_for(const GemmRequest& request) {
     const GemmConfig config = make_config(shape, request);
     if (device::broken_rule(config) == nullptr) configs.push_back(config);
   };
-  if (is_fast(request)) {
+  if (is_grouped(request)) {
+    if (request.a_type != ElementType::e4m3 || request.b_type != ElementType::e4m3) return configs;
+    if (is_fast(request)) {
+      for (const Shape& shape : grouped_shapes) take(shape);
+    } else {
+      for (const Shape& shape : grouped_general_shapes) take(shape);
+    }
+  } else if (is_fast(request)) {
     for (const Shape& shape : fast_shapes) take(shape);
   } else {
     for (const Shape& shape : general_shapes) take(shape);
@@ -99,14 +122,17 @@ void for_each_demand(Function&& function) {
         request.b_type = b;
         request.column_scales = (flags & 1) != 0;
         request.scales_by_tma = (flags & 2) != 0;
-        request.epilogue = Epilogue::store;
-        for (ElementType out : outputs) {
-          request.out_type = out;
-          function(request);
-        }
-        for (Epilogue epilogue : {Epilogue::reduce, Epilogue::accumulate, Epilogue::general}) {
-          request.epilogue = epilogue;
-          function(request);
+        for (Schedule schedule : {Schedule::dense, Schedule::groups, Schedule::labels}) {
+          request.schedule = schedule;
+          request.epilogue = Epilogue::store;
+          for (ElementType out : outputs) {
+            request.out_type = out;
+            function(request);
+          }
+          for (Epilogue epilogue : {Epilogue::reduce, Epilogue::accumulate, Epilogue::general}) {
+            request.epilogue = epilogue;
+            function(request);
+          }
         }
       }
     }
@@ -143,6 +169,8 @@ std::string describe(const GemmConfig& c) {
   if (c.epilogue == Epilogue::reduce) text += ", adds to D";
   if (c.epilogue == Epilogue::accumulate) text += ", adds C";
   if (c.epilogue == Epilogue::general) text += ", general epilogue";
+  if (c.schedule == Schedule::groups) text += ", groups of rows";
+  if (c.schedule == Schedule::labels) text += ", labelled rows";
   return text;
 }
 

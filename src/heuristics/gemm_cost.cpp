@@ -51,9 +51,11 @@ const FittedGemm& fitted_for(const GemmConfig& c) {
 double predict(const GemmConfig& c, const GemmRequest& r, std::int64_t waves) {
   const FittedGemm& f = fitted_for(c);
   const double k_blocks = static_cast<double>(ceil_div(r.k, device::block_k));
-  const double inputs = 1e-6 * static_cast<double>(r.k) * static_cast<double>(r.m + r.n);
+  const double groups = static_cast<double>(r.groups);
+  const double inputs = 1e-6 * groups * static_cast<double>(r.k) * static_cast<double>(r.m + r.n);
   const double element_bytes = device::bytes_of(r.out_type) * (reads_c(c) ? 2 : 1);
-  const double outputs = 1e-6 * static_cast<double>(r.m) * static_cast<double>(r.n) * element_bytes;
+  const double outputs =
+      1e-6 * groups * static_cast<double>(r.m) * static_cast<double>(r.n) * element_bytes;
   // Of a split the largest share counts. Bringing the sums together is in the fit where the split
   // is; elsewhere it is an estimate.
   const double share = std::ceil(k_blocks / c.cluster_k);
@@ -68,6 +70,7 @@ double predict(const GemmConfig& c, const GemmRequest& r, std::int64_t waves) {
 const TunedGemm* tuned_for(const GemmConfig& c, const GemmRequest& r) {
   const int kind = kind_of(c);
   const int swept_bytes = kind == 0 ? 2 : 4;
+  if (r.schedule != device::Schedule::dense) return nullptr;
   if (r.num_sms != swept_sms || device::bytes_of(r.out_type) != swept_bytes) return nullptr;
   const std::int64_t row_tiles = ceil_div(r.m, std::int64_t{device::unit_rows});
   for (const TunedGemm& t : tuned_gemm) {
@@ -99,7 +102,7 @@ GemmChoice cost(const GemmConfig& config, const GemmRequest& r) {
   const int cluster = config.cluster();
   const std::int64_t clusters_m = ceil_div(r.m, std::int64_t{config.tile_m} * config.cluster_m);
   const std::int64_t clusters_n = ceil_div(r.n, std::int64_t{config.tile_n} * config.cluster_n);
-  const std::int64_t clusters = clusters_m * clusters_n;
+  const std::int64_t clusters = r.groups * clusters_m * clusters_n;
   const std::int64_t resident = std::max(1, r.num_sms / cluster);
   choice.tiles = clusters * cluster;
   choice.waves = std::max<std::int64_t>(1, ceil_div(clusters, resident));

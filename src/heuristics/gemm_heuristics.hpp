@@ -21,7 +21,11 @@ struct GemmRequest {
   bool scales_by_tma = true;
   device::Epilogue epilogue = device::Epilogue::store;
   bool column_scales = false;  // factors of B per column, else per 128 columns
-  int num_sms = 132;           // that the kernel may occupy, at least 1: no more CTAs than that
+  // Of a grouped schedule: how many products of the extents above there are about; m is what a
+  // group may have in the mean.
+  device::Schedule schedule = device::Schedule::dense;
+  std::int64_t groups = 1;
+  int num_sms = 132;  // that the kernel may occupy, at least 1: no more CTAs than that
 };
 
 struct GemmChoice {

@@ -2,7 +2,9 @@
 #include <string_view>
 
 #include "core/text.hpp"
+#include "driver/driver.hpp"
 #include "plan/cuda_backend.hpp"
+#include "plan/grouped_plan.hpp"
 
 namespace deepgemm::plan {
 namespace {
@@ -13,14 +15,27 @@ namespace {
                         "this operation has no GPU kernel yet; the CPU reference computes it"));
 }
 
-}  // namespace
-
-void grouped_gemm(const GroupedProblem&, const GroupedArgs& args, const CallOptions&) {
-  refuse("grouped_gemm", args.out);
+// False if the FP8 kernel cannot take the call.
+bool run_fp8(const GroupedCall& call, const CallOptions& options) {
+  if (!why_not_fp8(call).empty()) return false;
+  const int device = call.first.out.device.index;
+  const SmBudget sms = sm_budget(hopper_device(device).sm_count, options.num_sms, options.policy);
+  const driver::ContextGuard context(device);
+  const GemmPlan plan = make_grouped_plan(call, options.policy, sms);
+  run(plan, jit::load(plan.spec, device).function, call, options);
+  return true;
 }
 
-void masked_gemm(const GroupedProblem&, const MaskedArgs& args, const CallOptions&) {
-  refuse("masked_gemm", args.out);
+}  // namespace
+
+void grouped_gemm(const GroupedProblem& problem, const GroupedArgs& args,
+                  const CallOptions& options) {
+  if (!run_fp8(grouped_call(problem, args), options)) refuse("grouped_gemm", args.out);
+}
+
+void masked_gemm(const GroupedProblem& problem, const MaskedArgs& args,
+                 const CallOptions& options) {
+  if (!run_fp8(grouped_call(problem, args), options)) refuse("masked_gemm", args.out);
 }
 
 void k_grouped_gemm(const GroupedProblem&, const KGroupedArgs& args, const CallOptions&) {

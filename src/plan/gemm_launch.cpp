@@ -1,6 +1,7 @@
 // What each call fills into the parameters of a planned kernel, and its launch.
 #include "driver/driver.hpp"
 #include "plan/gemm_plan.hpp"
+#include "plan/grouped_plan.hpp"
 #include "plan/tma_matrices.hpp"
 
 namespace deepgemm::plan {
@@ -18,19 +19,29 @@ void set_out(const TensorView& out, void*& data, device::i64& row, device::i64& 
   column = out.strides[1];
 }
 
+// `layout` is null for a dense product.
 device::GemmParams fp8_params(const GemmPlan& plan, const GemmProblem& p, const GemmArgs& args,
-                              bool constant_b) {
+                              const GroupLayout* layout, bool constant_b) {
   const device::GemmConfig& c = plan.choice.config;
   const RowsByK a = operand_a(args, p), b = operand_b(args, p);
+  // b has one matrix per group, the rows' operands have where they are stacked.
+  const std::int64_t groups = layout ? layout->groups : 1;
+  const std::int64_t row_matrices = layout && layout->stacked ? groups : 1;
+  auto map = [&](const TmaMatrix& matrix, std::int64_t count, std::int64_t apart) {
+    return tensor_map(layout ? stacked(matrix, count, apart) : matrix);
+  };
+  const GroupLayout none, &stack = layout ? *layout : none;
   device::GemmParams params{};
-  params.a = tensor_map(a_matrix(a, c));
-  params.b = tensor_map(b_matrix(b, c));
+  params.a = map(a_matrix(a, c), row_matrices, stack.a);
+  params.b = map(b_matrix(b, c), groups, stack.b);
   if (c.scales_by_tma) {
-    params.sfa = tensor_map(factor_matrix(a, c.tile_m, "sfa"));
-    if (c.column_scales) params.sfb = tensor_map(factor_matrix(b, c.tile_n, "sfb"));
+    params.sfa = map(factor_matrix(a, c.tile_m, "sfa"), row_matrices, stack.sfa);
+    if (c.column_scales) params.sfb = map(factor_matrix(b, c.tile_n, "sfb"), groups, stack.sfb);
   }
   if (c.epilogue != device::Epilogue::general)
-    params.out = tensor_map(out_matrix(args.out, c, "out"));
+    params.out = map(out_matrix(args.out, c, "out"), row_matrices, stack.out);
+  params.groups = {stack.vector,         stack.sfa, stack.sfb, stack.out, stack.bias, stack.c,
+                   stack.stacked ? 1 : 0};
   if (c.epilogue == device::Epilogue::accumulate)
     params.c = tensor_map(out_matrix(*args.c, c, "c"));
   set_factors(a, params.sfa_data, params.sfa_row, params.sfa_k);
@@ -78,18 +89,23 @@ device::GeneralGemmParams general_params(const GemmProblem& p, const GemmArgs& a
   return params;
 }
 
-}  // namespace
-
-void run(const GemmPlan& plan, CUfunction function, const GemmProblem& problem,
-         const GemmArgs& args, const CallOptions& options) {
+driver::LaunchShape shape_of(const GemmPlan& plan, const CallOptions& options) {
   driver::LaunchShape shape;
   shape.grid = static_cast<unsigned>(plan.grid);
   shape.block = static_cast<unsigned>(plan.threads);
   shape.cluster = static_cast<unsigned>(plan.cluster);
   shape.shared_bytes = static_cast<unsigned>(plan.shared_bytes);
   shape.pdl = options.pdl && plan.kernel != GemmKernel::general;  // it does not wait
+  return shape;
+}
+
+}  // namespace
+
+void run(const GemmPlan& plan, CUfunction function, const GemmProblem& problem,
+         const GemmArgs& args, const CallOptions& options) {
+  const driver::LaunchShape shape = shape_of(plan, options);
   if (plan.kernel == GemmKernel::fp8) {
-    device::GemmParams params = fp8_params(plan, problem, args, options.constant_b);
+    device::GemmParams params = fp8_params(plan, problem, args, nullptr, options.constant_b);
     driver::launch(function, shape, options.stream, &params);
   } else if (plan.kernel == GemmKernel::decode) {
     device::DecodeParams params = decode_params(plan, problem, args, options.constant_b);
@@ -98,6 +114,13 @@ void run(const GemmPlan& plan, CUfunction function, const GemmProblem& problem,
     device::GeneralGemmParams params = general_params(problem, args);
     driver::launch(function, shape, options.stream, &params);
   }
+}
+
+void run(const GemmPlan& plan, CUfunction function, const GroupedCall& call,
+         const CallOptions& options) {
+  device::GemmParams params =
+      fp8_params(plan, call.product, call.first, &call.layout, options.constant_b);
+  driver::launch(function, shape_of(plan, options), options.stream, &params);
 }
 
 }  // namespace deepgemm::plan

@@ -15,26 +15,6 @@ using device::GemmConfig;
 
 bool contiguous(std::int64_t stride, std::int64_t extent) { return stride == 1 || extent == 1; }
 
-// Empty if the FP8 kernel can take the problem, else why not.
-std::string why_not_fp8(const GemmProblem& p, const RowsByK& a, const RowsByK& b) {
-  if (!is_float8(p.a_dtype) || !is_float8(p.b_dtype)) return "a and b are not both float8";
-  if (p.m == 0 || p.n == 0) return "the product is empty";
-  if (p.k == 0) return "K is 0";
-  // Why: TMA clips rows in units of 16 bytes; what lies between K and the next unit would be read.
-  if (p.k % 16 != 0) return "K is not a multiple of 16";
-  if (!a.scaled_by(1, device::block_k)) return "a has no float32 factors of granularity (1, 128)";
-  if (!b.scaled_by(device::scale_block_n, device::block_k) && !b.scaled_by(1, device::block_k))
-    return "b has no float32 factors of granularity (128, 128) or (1, 128)";
-  if (!contiguous(a.k_stride, a.k)) return "a is not K-major";
-  if (!contiguous(b.k_stride, b.k)) return "b is not K-major";
-  constexpr std::int64_t limit = std::numeric_limits<std::int32_t>::max() - 1024;
-  if (p.m > limit || p.n > limit || p.k > limit) return "an extent does not fit TMA coordinates";
-  const GemmConfig smallest;
-  if (auto rule = broken_rule(a_matrix(a, smallest)); !rule.empty()) return join("a: ", rule);
-  if (auto rule = broken_rule(b_matrix(b, smallest)); !rule.empty()) return join("b: ", rule);
-  return {};
-}
-
 bool has_column_scales(const RowsByK& b) {
   return !b.scaled_by(device::scale_block_n, device::block_k);
 }
@@ -65,23 +45,6 @@ device::Epilogue epilogue_of(const GemmProblem& p, const GemmArgs& args, bool sc
   const bool in_place = args.c->data == args.out.data;
   if (in_place && (p.k > short_k || !scales_by_tma)) return device::Epilogue::reduce;
   return scales_by_tma ? device::Epilogue::accumulate : device::Epilogue::general;
-}
-
-heuristics::GemmRequest request_of(const GemmProblem& p, const GemmArgs& args, const RowsByK& a,
-                                   const RowsByK& b, int num_sms) {
-  heuristics::GemmRequest request;
-  request.m = p.m;
-  request.n = p.n;
-  request.k = p.k;
-  request.a_type = element_type(p.a_dtype);
-  request.b_type = element_type(p.b_dtype);
-  request.out_type = element_type(p.out_dtype);
-  request.num_sms = num_sms;
-  request.column_scales = has_column_scales(b);
-  request.scales_by_tma =
-      takes_factors_by_tma(a) && (!request.column_scales || takes_factors_by_tma(b));
-  request.epilogue = epilogue_of(p, args, request.scales_by_tma);
-  return request;
 }
 
 // Two neighbours of a row can be stored as one word.
@@ -150,6 +113,53 @@ GemmPlan decode_plan(const heuristics::DecodeRequest& request, const Policy* pol
   return plan;
 }
 
+// Why not the models alone: the FP8 kernel was swept from M = 64 on, and up to 32 tokens the decode
+// kernel won on every shape measured.
+bool decode_is_faster(const heuristics::DecodeRequest& decode, const heuristics::GemmRequest& fp8) {
+  constexpr std::int64_t always_decode = 32;
+  if (decode.m <= always_decode) return true;
+  return heuristics::candidates(decode).front().predicted_us <
+         heuristics::candidates(fp8).front().predicted_us;
+}
+
+}  // namespace
+
+std::string why_not_fp8(const GemmProblem& p, const RowsByK& a, const RowsByK& b) {
+  if (!is_float8(p.a_dtype) || !is_float8(p.b_dtype)) return "a and b are not both float8";
+  if (p.m == 0 || p.n == 0) return "the product is empty";
+  if (p.k == 0) return "K is 0";
+  // Why: TMA clips rows in units of 16 bytes; what lies between K and the next unit would be read.
+  if (p.k % 16 != 0) return "K is not a multiple of 16";
+  if (!a.scaled_by(1, device::block_k)) return "a has no float32 factors of granularity (1, 128)";
+  if (!b.scaled_by(device::scale_block_n, device::block_k) && !b.scaled_by(1, device::block_k))
+    return "b has no float32 factors of granularity (128, 128) or (1, 128)";
+  if (!contiguous(a.k_stride, a.k)) return "a is not K-major";
+  if (!contiguous(b.k_stride, b.k)) return "b is not K-major";
+  constexpr std::int64_t limit = std::numeric_limits<std::int32_t>::max() - 1024;
+  if (p.m > limit || p.n > limit || p.k > limit) return "an extent does not fit TMA coordinates";
+  const GemmConfig smallest;
+  if (auto rule = broken_rule(a_matrix(a, smallest)); !rule.empty()) return join("a: ", rule);
+  if (auto rule = broken_rule(b_matrix(b, smallest)); !rule.empty()) return join("b: ", rule);
+  return {};
+}
+
+heuristics::GemmRequest fp8_request(const GemmProblem& p, const GemmArgs& args, const RowsByK& a,
+                                    const RowsByK& b, int num_sms) {
+  heuristics::GemmRequest request;
+  request.m = p.m;
+  request.n = p.n;
+  request.k = p.k;
+  request.a_type = element_type(p.a_dtype);
+  request.b_type = element_type(p.b_dtype);
+  request.out_type = element_type(p.out_dtype);
+  request.num_sms = num_sms;
+  request.column_scales = has_column_scales(b);
+  request.scales_by_tma =
+      takes_factors_by_tma(a) && (!request.column_scales || takes_factors_by_tma(b));
+  request.epilogue = epilogue_of(p, args, request.scales_by_tma);
+  return request;
+}
+
 GemmPlan fp8_plan(const heuristics::GemmRequest& request, const Policy* policy) {
   GemmPlan plan;
   plan.kernel = GemmKernel::fp8;
@@ -164,17 +174,6 @@ GemmPlan fp8_plan(const heuristics::GemmRequest& request, const Policy* policy) 
   return plan;
 }
 
-// Why not the models alone: the FP8 kernel was swept from M = 64 on, and up to 32 tokens the decode
-// kernel won on every shape measured.
-bool decode_is_faster(const heuristics::DecodeRequest& decode, const heuristics::GemmRequest& fp8) {
-  constexpr std::int64_t always_decode = 32;
-  if (decode.m <= always_decode) return true;
-  return heuristics::candidates(decode).front().predicted_us <
-         heuristics::candidates(fp8).front().predicted_us;
-}
-
-}  // namespace
-
 GemmPlan make_gemm_plan(const GemmProblem& problem, const GemmArgs& args, const Policy* policy,
                         const SmBudget& sms) {
   using Choice = WantedKernel::Choice;
@@ -185,7 +184,7 @@ GemmPlan make_gemm_plan(const GemmProblem& problem, const GemmArgs& args, const 
   if (wanted.choice != Choice::any) check_possible(wanted, no_fp8);
   if (!no_fp8.empty()) return general_plan(problem, no_fp8);
 
-  const heuristics::GemmRequest fp8 = request_of(problem, args, a, b, sms.count);
+  const heuristics::GemmRequest fp8 = fp8_request(problem, args, a, b, sms.count);
   if (wanted.choice == Choice::fp8) return fp8_plan(fp8, policy);
   const heuristics::DecodeRequest decode = decode_request(problem, args, sms);
   const std::string no_decode = why_not_decode(problem, a, b, decode);
@@ -202,7 +201,7 @@ GemmCandidates gemm_candidates(const GemmProblem& problem, const GemmArgs& args,
   const RowsByK a = operand_a(args, problem), b = operand_b(args, problem);
   GemmCandidates found;
   if (!why_not_fp8(problem, a, b).empty()) return found;
-  found.fp8 = heuristics::candidates(request_of(problem, args, a, b, sms.count));
+  found.fp8 = heuristics::candidates(fp8_request(problem, args, a, b, sms.count));
   const heuristics::DecodeRequest decode = decode_request(problem, args, sms);
   if (why_not_decode(problem, a, b, decode).empty()) found.decode = heuristics::candidates(decode);
   return found;

@@ -27,6 +27,13 @@ struct GemmPlan {
   int shared_bytes = 0;  // dynamic
 };
 
+// Empty if the FP8 kernel can take the problem, else why not.
+std::string why_not_fp8(const GemmProblem& problem, const RowsByK& a, const RowsByK& b);
+// What it would be asked.
+heuristics::GemmRequest fp8_request(const GemmProblem& problem, const GemmArgs& args,
+                                    const RowsByK& a, const RowsByK& b, int num_sms);
+GemmPlan fp8_plan(const heuristics::GemmRequest& request, const Policy* policy);
+
 // `policy` may be null. Throws ValueError that names the field or the rule for a policy that is
 // illegal or that the problem rules out.
 GemmPlan make_gemm_plan(const GemmProblem& problem, const GemmArgs& args, const Policy* policy,

@@ -30,7 +30,8 @@ std::string fp8_gemm_entry(const jit::KernelSpec& spec) {
       ", .out_type = ElementType::", name_of(c.out_type),
       ", .column_scales = ", number(c.column_scales),
       ", .scales_by_tma = ", number(c.scales_by_tma), ",\n    .epilogue = static_cast<Epilogue>(",
-      static_cast<int>(c.epilogue),
+      static_cast<int>(c.epilogue), "), .schedule = static_cast<Schedule>(",
+      static_cast<int>(c.schedule),
       ")};\n"
       "extern \"C\" __global__ void __launch_bounds__(config.threads(), 1)\n",
       spec.name,

@@ -48,6 +48,15 @@ TmaMatrix out_matrix(const TensorView& out, const GemmConfig& c, const char* nam
           name};
 }
 
+TmaMatrix stacked(const TmaMatrix& m, std::int64_t groups, std::int64_t group_stride) {
+  TmaMatrix stack = m;
+  stack.view.rank = 3;
+  stack.view.shape = {groups, m.view.shape[0], m.view.shape[1]};
+  stack.view.strides = {groups == 1 ? 0 : group_stride, m.view.strides[0], m.view.strides[1]};
+  stack.tile = {1, m.tile[0], m.tile[1]};
+  return stack;
+}
+
 std::string broken_rule(const TmaMatrix& m) { return tma::broken_rule(m.view, m.tile, m.swizzle); }
 
 TmaMatrix decode_matrix(const RowsByK& operand, int box_rows, int box_blocks, const char* name) {

@@ -28,6 +28,10 @@ TmaMatrix out_matrix(const TensorView& out, const device::GemmConfig& config, co
 // An operand of the decode kernel as [k blocks, rows, 128]; K must be a multiple of 128.
 TmaMatrix decode_matrix(const RowsByK& operand, int box_rows, int box_blocks, const char* name);
 
+// The same of stacks of matrices, one per group: [G, ...], with a distance of `group_stride`
+// elements between groups.
+TmaMatrix stacked(const TmaMatrix& matrix, std::int64_t groups, std::int64_t group_stride);
+
 std::string broken_rule(const TmaMatrix& matrix);
 device::TensorMap tensor_map(const TmaMatrix& matrix);
 

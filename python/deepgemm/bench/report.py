@@ -134,6 +134,7 @@ def _cells(row: Row) -> list[str]:
     dtype = str(row["out_dtype"])
     out = {"bfloat16": "bf16", "float32": "fp32"}.get(dtype, dtype)
     return [
+        *([str(row.get("op", "")), str(row["groups"])] if "groups" in row else []),
         *(str(row[name]) for name in ("m", "n", "k")),
         out + (" +=" if row.get("accumulate") else ""),
         row["mode"] + (f", L2 {row['l2']}" if "l2" in row else ""),
@@ -148,7 +149,10 @@ def _cells(row: Row) -> list[str]:
 
 def _product_table(rows: Sequence[Row]) -> list[str]:
     head = ["M", "N", "K", "out", "mode", "us", "TFLOP/s", "GB/s", "error", "rival us", "ratio"]
-    lines = ["| " + " | ".join(head) + " |", "|" + "--:|" * 3 + "---|---|" + "--:|" * 6]
+    marks = "--:|" * 3 + "---|---|" + "--:|" * 6
+    if any("groups" in row for row in rows):
+        head, marks = ["op", "groups", *head], "---|--:|" + marks
+    lines = ["| " + " | ".join(head) + " |", "|" + marks]
     return lines + ["| " + " | ".join(_cells(row)) + " |" for row in rows]
 
 

@@ -32,11 +32,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     suites = parser.add_subparsers(dest="suite", required=True, metavar="SUITE")
     dense = suites.add_parser("dense", help="FP8 dense products against cuBLASLt; needs a GPU")
     _dense_options(dense)
+    grouped = suites.add_parser("grouped", help="FP8 groups: MoE shapes; needs a GPU")
+    grouped.add_argument("--quick", action="store_true", help="five rows, one of each kind")
     jit = suites.add_parser("jit", help="compile times; needs NVRTC, no GPU")
     jit.add_argument("--quick", action="store_true", help="one kernel of each family")
     call = suites.add_parser("call", help="CPU time of one call; needs a GPU")
     for suite, repeat, run_suite in (
         (dense, 20, run_dense),
+        (grouped, 10, run_grouped),
         (jit, 3, run_jit),
         (call, 20, run_call),
     ):
@@ -148,6 +151,38 @@ def _dense_foot(cases: Sequence[Any], rows: Sequence[dict[str, Any]]) -> None:
         print(f"geometric mean of {count(len(ratios), 'ratio')}: {mean:.4f}")
     if any(case.peer_ratio for case in cases):
         print(PEER)
+
+
+def run_grouped(args: argparse.Namespace) -> int:
+    """Measure grouped products."""
+    from deepgemm.bench import grouped, machine
+
+    if problem := machine.gpu_problem():
+        return _refuse("grouped", f"a GPU: {problem}")
+    try:
+        from deepgemm.torch import bench_support
+    except ImportError as error:
+        return _refuse("grouped", f"PyTorch, for its timer: {error}")
+    say = _printer(
+        f"{'groups x rows x N x K':<28}{'us':>9}{'TFLOP/s':>9}{'GB/s':>7}{'error':>9}{'ratio':>8}"
+        f"{'peer us':>9}"
+    )
+    rows: list[dict[str, Any]] = []
+    cases = grouped.QUICK if args.quick else grouped.CASES
+    try:
+        for case, row in grouped.measure_all(cases, bench_support, args.repeat):
+            rows.append(row)
+            peer = f"{case.peer_us:.0f}" if case.peer_us else ""
+            say(
+                f"{case.label:<28}{row['us']:>9.1f}{row['tflops']:>9.0f}{row['gbps']:>7.0f}"
+                f"{row['error']:>9.1e}{row['ratio']:>8.3f}{peer:>9}"
+                f"{'' if grouped.is_right(row) else '  WRONG'}"
+            )
+    except KeyboardInterrupt:
+        _write(args, rows)
+        raise
+    _write(args, rows)
+    return WELL if all(grouped.is_right(row) for row in rows) else FAILED
 
 
 def run_jit(args: argparse.Namespace) -> int:

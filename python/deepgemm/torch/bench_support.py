@@ -68,6 +68,27 @@ def zeros(rows: int, columns: int, dtype: str) -> torch.Tensor:
     return torch.zeros((rows, columns), device="cuda", dtype=getattr(torch, dtype))
 
 
+def stack(matrices: list[Any]) -> Any:
+    """Put one quantised matrix per group side by side: values and factors [G, ...]."""
+    first = matrices[0]
+    values = torch.stack([matrix.values.view(torch.uint8) for matrix in matrices])
+    sf = torch.stack([matrix.sf for matrix in matrices])
+    return type(first)(values.view(first.values.dtype), sf, first.granularity)
+
+
+def masked_stack(a: Any, sizes: np.ndarray[Any, Any], most: int) -> Any:
+    """Give each group's rows of `a` a matrix of `most` rows; factors with rows contiguous."""
+    groups, blocks = len(sizes), a.sf.shape[1]
+    values = torch.full((groups, most, a.values.shape[1]), 0x7F, dtype=torch.uint8, device="cuda")
+    sf = torch.full((groups, blocks, most), math.nan, device="cuda").transpose(1, 2)
+    begin = 0
+    for group, size in enumerate(sizes.tolist()):
+        values[group, :size] = a.values[begin : begin + size].view(torch.uint8)
+        sf[group, :size] = a.sf[begin : begin + size]
+        begin += size
+    return type(a)(values.view(a.values.dtype), sf, a.granularity)
+
+
 def _dequantized(quantized: Any, granularity: tuple[int, int]) -> torch.Tensor:
     values, sf = quantized.values.double(), quantized.sf.double()
     sf = sf.repeat_interleave(granularity[0], dim=0)[: values.shape[0]]

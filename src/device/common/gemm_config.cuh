@@ -18,6 +18,9 @@ enum class Epilogue : u8 {
   accumulate,  // FP32 sums plus C, which TMA brings into the same buffer that D leaves from
   general,     // alpha, bias, activation, c, out_scale; plain stores to any address and pitch
 };
+// Which tiles there are: all of D, or those of the rows of each group, from a vector that the
+// kernel reads (common/group_vector.cuh): of any form but labels, or of labels.
+enum class Schedule : u8 { dense, groups, labels };
 inline constexpr int max_shared_bytes = 232448;  // 227 KB, the opt-in limit of SM90
 
 // No padding bytes: the object's bytes are its key.
@@ -36,8 +39,10 @@ struct GemmConfig {
   u8 column_scales = 0;   // factors of B: one per column and 128 of K, else per 128 columns
   u8 scales_by_tma = 1;   // else warps of the producer group load them, with any strides
   Epilogue epilogue = Epilogue::store;
-  u8 reserved[3] = {0, 0, 0};
+  Schedule schedule = Schedule::dense;
+  u8 reserved[2] = {0, 0};
 
+  DEEPGEMM_SHARED_CODE constexpr bool grouped() const { return schedule != Schedule::dense; }
   DEEPGEMM_SHARED_CODE constexpr int threads() const { return (consumers + 1) * 128; }
   DEEPGEMM_SHARED_CODE constexpr int multicast() const { return cluster_m * cluster_n; }
   DEEPGEMM_SHARED_CODE constexpr int cluster() const { return multicast() * cluster_k; }
@@ -122,11 +127,14 @@ struct GemmConfig {
   DEEPGEMM_SHARED_CODE constexpr int empty_arrivals() const {
     return consumers * warps_per_group * ring_writers();
   }
-  // Registers of a thread after setmaxnreg; 0 leaves the launch bound's share.
+  // Registers of a thread after setmaxnreg; 0 leaves the launch bound's share. A walk over groups
+  // takes more of them.
   DEEPGEMM_SHARED_CODE constexpr int producer_registers() const {
+    if (grouped()) return consumers == 3 ? 56 : consumers == 2 ? 56 : 0;
     return consumers == 3 ? 32 : consumers == 2 ? 40 : 0;
   }
   DEEPGEMM_SHARED_CODE constexpr int consumer_registers() const {
+    if (grouped()) return consumers == 3 ? 152 : consumers == 2 ? 224 : 0;
     return consumers == 3 ? 160 : consumers == 2 ? 232 : 0;
   }
 };
@@ -139,7 +147,7 @@ struct SharedMap {
 // on a tile's first block where the tile lies.
 struct StageHeader {
   float sfb[2];
-  u32 unused[2];
+  i32 group, end;                   // of a grouped schedule: the tile's, see GroupTile
   i32 row, column, k_blocks, more;  // more: 0 on the CTA's last tile
 };
 
@@ -195,9 +203,14 @@ DEEPGEMM_SHARED_CODE constexpr const char* broken_rule(const GemmConfig& c) {
     return "C is not moved beside the ring where K is split";
   if (c.tile_m / c.cluster_n % 8 != 0 || c.tile_n / c.cluster_m % 8 != 0)
     return "a multicast share must be a multiple of 8 rows";
+  if (c.grouped() && c.cluster() > 1) return "a grouped schedule has no clusters";
+  if (c.grouped() && (c.epilogue == Epilogue::reduce || c.epilogue == Epilogue::accumulate))
+    return "a grouped schedule adds C in the general epilogue";
   if (c.ordered && c.consumers != 2) return "ordered needs two consumer warpgroups";
-  // One partial unit, the sums of all units, and 32 for addresses, scales and the loop.
-  const int registers = c.accumulators() * (1 + c.units()) + 32;
+  // One partial unit, the sums of all units, and 32 for addresses, scales and the loop; the copy of
+  // staged rows beside factors per column took more.
+  const int registers =
+      c.accumulators() * (1 + c.units()) + 32 + (c.grouped() && c.column_scales ? 8 : 0);
   if (registers > c.consumer_budget())
     return "accumulators exceed the register budget of the warpgroup";
   if (shared_map(c).total > max_shared_bytes) return "shared memory exceeds 232448 bytes";

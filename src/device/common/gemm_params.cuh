@@ -1,6 +1,7 @@
 // The one parameter of the FP8 GEMM kernel, passed by value. Same layout on host and device.
 #pragma once
 
+#include "common/group_vector.cuh"
 #include "common/l2_policy.cuh"
 #include "common/types.cuh"
 
@@ -25,6 +26,14 @@ struct EpilogueParams {
   i32 bias_type, c_type, out_type;  // ElementType
 };
 
+// Of a grouped schedule; strides in elements from one group to the next. b, sfb and their maps have
+// one matrix per group. a, sfa, c and out do where `stacked`, else one for all.
+struct GroupParams {
+  GroupVector vector;
+  i64 sfa, sfb, out, bias, c;
+  i32 stacked;
+};
+
 struct GemmParams {
   TensorMap a, b, sfa, sfb, c, out;  // sfb with column_scales, c with Epilogue::accumulate only
   const float* sfa_data;             // read where scales_by_tma is off; strides in elements
@@ -34,6 +43,7 @@ struct GemmParams {
   void* out_data;  // written by the general epilogue; strides in elements
   i64 out_row, out_column;
   EpilogueParams epilogue;
+  GroupParams groups;
   L2Policy a_policy, b_policy;
   i32 m, n, k;
   i32 raster_group;    // tiles side by side before the other dimension advances

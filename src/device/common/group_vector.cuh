@@ -8,6 +8,9 @@ namespace deepgemm::device {
 
 enum class GroupVectorForm : i32 { sizes, offsets, ends, labels, masks };
 
+// Tiles of all groups count in 32 bits; the host sees to it that there are not more.
+inline constexpr i32 max_group_tiles = 0x3FFFFFFF;
+
 struct GroupVector {
   const void* data;
   i64 step;  // stride in elements

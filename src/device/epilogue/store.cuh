@@ -8,16 +8,16 @@
 #include "ptx/barrier.cuh"
 #include "ptx/memory.cuh"
 #include "ptx/tma.cuh"
-#include "scheduler/raster.cuh"
+#include "scheduler/schedule.cuh"
 
 namespace deepgemm::device {
 
 // Where a consumer warpgroup's part of D lies.
 struct OutPlace {
-  i32 row, column;  // first row and column of the warpgroup
-  u32 staging;      // its D buffer in shared memory
-  int barrier;      // its named barrier
-  int parts;        // parts of D that it has stored before (see units_per_store)
+  Tile tile;    // its first row and column; with a grouped schedule also whose they are
+  u32 staging;  // its D buffer in shared memory
+  int barrier;  // its named barrier
+  int parts;    // parts of D that it has stored before (see units_per_store)
 };
 
 template <ElementType Type>
@@ -89,14 +89,16 @@ template <GemmConfig C>
 DEEPGEMM_DEVICE void send_units(const GemmParams& p, const OutPlace& place, int first_unit) {
 #pragma unroll
   for (int u = 0; u < C.units_per_store(); ++u) {
-    const int row = place.row + (first_unit + u) * unit_rows;
+    const int row = place.tile.row + (first_unit + u) * unit_rows;
 #pragma unroll
     for (int chunk = 0; chunk < C.group_columns() / C.chunk_columns(); ++chunk) {
-      const int column = place.column + chunk * C.chunk_columns();
+      const int column = place.tile.column + chunk * C.chunk_columns();
       if (row < p.m && column < p.n) {
         const u32 source = place.staging + u * C.staged_unit_bytes() + chunk * C.chunk_bytes();
         if constexpr (C.epilogue == Epilogue::reduce) {
           ptx::tma_add_2d(p.out, column, row, source);
+        } else if constexpr (C.grouped()) {
+          ptx::tma_store_3d(p.out, column, row, matrix_of(p, place.tile), source);
         } else {
           ptx::tma_store_2d(p.out, column, row, source);
         }
@@ -104,6 +106,44 @@ DEEPGEMM_DEVICE void send_units(const GemmParams& p, const OutPlace& place, int 
     }
   }
   ptx::tma_store_commit();
+}
+
+// With a grouped schedule: how many rows of D, from unit `first` of the tile on, are the group's.
+DEEPGEMM_DEVICE i32 rows_from_unit(const Tile& tile, int first) {
+  return tile.end - tile.row - first * unit_rows;
+}
+
+// Where rows of another group follow, which TMA would write too: each warp copies those of its own
+// 16 staged rows of each unit that are the group's, 16 bytes at a time. The host sees to it that
+// rows of D are whole units of 16 bytes.
+template <GemmConfig C>
+DEEPGEMM_DEVICE void copy_staged_rows(const GemmParams& p, const OutPlace& place, int first) {
+  constexpr int units_per_row = C.chunk_span() / 16, elements = 16 / C.staged_bytes();
+  constexpr int rows_per_step = 32 / units_per_row;
+  constexpr int chunks = C.group_columns() / C.chunk_columns();
+  const int lane = ptx::lane_index();
+  const int warp_row = ptx::warp_index() % warps_per_group * 16 + lane / units_per_row;
+  const int unit_in_row = lane % units_per_row;
+  const i32 rows = rows_from_unit(place.tile, first);
+  u8* out = static_cast<u8*>(p.out_data) +
+            (matrix_of(p, place.tile) * p.groups.out +
+             (place.tile.row + first * unit_rows) * p.out_row + place.tile.column) *
+                C.staged_bytes();
+  ptx::sync_warp();
+#pragma unroll 1
+  for (int i = 0; i < C.units_per_store() * chunks * (16 / rows_per_step); ++i) {
+    const int step = i % (16 / rows_per_step), chunk = i / (16 / rows_per_step) % chunks;
+    const int unit = i / (16 / rows_per_step) / chunks;
+    const int row = warp_row + step * rows_per_step;  // of the unit
+    const int column = chunk * C.chunk_columns() + unit_in_row * elements;
+    const u32 staged = place.staging + unit * C.staged_unit_bytes() + chunk * C.chunk_bytes() +
+                       swizzled(row * C.chunk_span() + unit_in_row * 16, C.chunk_span());
+    const int m = unit * unit_rows + row;
+    if (m < rows && place.tile.column + column < p.n) {
+      ptx::store_global_i32x4(out + (m * p.out_row + column) * C.staged_bytes(),
+                              ptx::load_shared_i32x4(staged));
+    }
+  }
 }
 
 // The stores stay in flight while the next tile is multiplied; the buffer is waited for before it
@@ -125,6 +165,12 @@ DEEPGEMM_DEVICE void store_by_tma(float (&sum)[C.units()][C.accumulators()], con
         stage_unit_16bit<C>(sum[first + u], staging);
       }
     }
+    if constexpr (C.grouped()) {
+      if (rows_from_unit(place.tile, first) < C.units_per_store() * unit_rows) {
+        copy_staged_rows<C>(p, place, first);
+        continue;
+      }
+    }
     ptx::fence_async_proxy();
     ptx::named_barrier_sync(place.barrier, 128);
     if (sender) send_units<C>(p, place, first);
@@ -135,23 +181,30 @@ DEEPGEMM_DEVICE void store_by_tma(float (&sum)[C.units()][C.accumulators()], con
 // address, pitch and edge, with neighbouring lanes on neighbouring columns. Rolled, because the
 // activations unrolled over 64 sums take a second to compile.
 template <GemmConfig C>
-DEEPGEMM_DEVICE void store_staged_rows(const GemmParams& p, u32 staging, int row, int column) {
+DEEPGEMM_DEVICE void store_staged_rows(const GemmParams& p, u32 staging, const Tile& tile) {
   const int first_row = ptx::warp_index() % warps_per_group * 16;
   const int lane = ptx::lane_index();
   constexpr int rows_per_step = 32 / C.chunk_columns();
   constexpr int steps = 16 / rows_per_step;
   const int lane_row = lane / C.chunk_columns(), lane_column = lane % C.chunk_columns();
+  EpilogueParams epilogue = p.epilogue;
+  i64 out = 0;  // where the tile's matrix begins
+  i32 end = p.m;
+  if constexpr (C.grouped()) {
+    end = min_of(tile.end, p.m);
+    out = matrix_of(p, tile) * p.groups.out;
+    move_to_group(epilogue, tile.group * p.groups.bias, matrix_of(p, tile) * p.groups.c);
+  }
 #pragma unroll 1
   for (int i = 0; i < steps * C.group_columns() / C.chunk_columns(); ++i) {
     const int chunk = i / steps;
     const int r = first_row + i % steps * rows_per_step + lane_row;
-    const i64 m = row + r, n = column + chunk * C.chunk_columns() + lane_column;
+    const i64 m = tile.row + r, n = tile.column + chunk * C.chunk_columns() + lane_column;
     const u32 offset = swizzled(r * C.chunk_span() + lane_column * 4, C.chunk_span());
     const float sum = ptx::load_shared_f32(staging + chunk * C.chunk_bytes() + offset);
-    if (m < p.m && n < p.n) {
-      store_element(p.out_data, m * p.out_row + n * p.out_column,
-                    static_cast<ElementType>(p.epilogue.out_type),
-                    transform(sum, p.epilogue, m, n));
+    if (m < end && n < p.n) {
+      store_element(p.out_data, out + m * p.out_row + n * p.out_column,
+                    static_cast<ElementType>(epilogue.out_type), transform(sum, epilogue, m, n));
     }
   }
 }
@@ -165,7 +218,9 @@ DEEPGEMM_DEVICE void store_generally(float (&sum)[C.units()][C.accumulators()], 
     ptx::sync_warp();
     stage_unit_f32<C>(sum[u], place.staging);
     ptx::sync_warp();
-    store_staged_rows<C>(p, place.staging, place.row + u * unit_rows, place.column);
+    Tile unit = place.tile;
+    unit.row += u * unit_rows;
+    store_staged_rows<C>(p, place.staging, unit);
   }
 }
 
@@ -195,13 +250,13 @@ DEEPGEMM_DEVICE void move_c(const GemmParams& p, u32 shared, int group) {
   constexpr SharedMap map = shared_map(C);
   const bool issues = ptx::elect_one();
   const u32 full = shared + map.c_full + group * 8, added = shared + map.c_added + group * 8;
-  OutPlace place{0, 0, shared + map.out + group * C.staging_bytes(), 0, 0};
+  OutPlace place{{}, shared + map.out + group * C.staging_bytes(), 0, 0};
   int parts = 0;
 #pragma unroll 1
   for (Raster<C> raster(p); raster.valid(); raster.advance()) {
     const Tile tile = raster.tile();
-    place.row = tile.row + group / C.consumers_n * C.group_rows();
-    place.column = tile.column + group % C.consumers_n * C.group_columns();
+    place.tile.row = tile.row + group / C.consumers_n * C.group_rows();
+    place.tile.column = tile.column + group % C.consumers_n * C.group_columns();
 #pragma unroll 1
     for (int unit = 0; unit < C.units(); ++unit, ++parts) {
       if (issues) {
@@ -209,8 +264,8 @@ DEEPGEMM_DEVICE void move_c(const GemmParams& p, u32 shared, int group) {
 #pragma unroll
         for (int chunk = 0; chunk < C.group_columns() / C.chunk_columns(); ++chunk) {
           ptx::tma_load_2d(place.staging + chunk * C.chunk_bytes(), p.c,
-                           place.column + chunk * C.chunk_columns(), place.row + unit * unit_rows,
-                           full);
+                           place.tile.column + chunk * C.chunk_columns(),
+                           place.tile.row + unit * unit_rows, full);
         }
       }
       ptx::mbarrier_wait(added, parts & 1);

@@ -35,4 +35,15 @@ DEEPGEMM_DEVICE float transform(float sum, const EpilogueParams& e, i64 row, i64
   return value * e.inverse_out_scale;
 }
 
+// The same for another group: bias and c so many elements on.
+DEEPGEMM_DEVICE void move_to_group(EpilogueParams& e, i64 bias, i64 c) {
+  if (e.bias != nullptr) {
+    e.bias =
+        static_cast<const u8*>(e.bias) + bias * bytes_of(static_cast<ElementType>(e.bias_type));
+  }
+  if (e.c != nullptr) {
+    e.c = static_cast<const u8*>(e.c) + c * bytes_of(static_cast<ElementType>(e.c_type));
+  }
+}
+
 }  // namespace deepgemm::device

@@ -8,7 +8,7 @@
 #include "mma/multiply.cuh"
 #include "pipeline/ring.cuh"
 #include "scale/promote.cuh"
-#include "scheduler/raster.cuh"
+#include "scheduler/schedule.cuh"
 
 namespace deepgemm::device {
 
@@ -63,6 +63,11 @@ struct Consumer {
     tile.column = tile_column + group % C.consumers_n * C.group_columns();
     k_blocks = ptx::shuffle(place.z, 0);
     more = ptx::shuffle(place.w, 0) != 0;
+    if constexpr (C.grouped()) {
+      const ptx::Int4 group_and_end = ptx::load_shared_i32x4(ring.header());
+      tile.group = ptx::shuffle(group_and_end.z, 0);
+      tile.end = ptx::shuffle(group_and_end.w, 0);
+    }
     near_columns = columns_of_near_scale<C>(tile_column, group);
   }
 
@@ -104,9 +109,11 @@ DEEPGEMM_DEVICE void consume(const GemmParams& p, u32 shared) {
   Consumer<C> consumer(shared, ptx::warp_index());
   ptx::declare_partials();
   float sum[C.units()][C.accumulators()] = {};
-  OutPlace place{0, 0, shared + shared_map(C).out + consumer.group * C.staging_bytes(),
-                 store_barrier + consumer.group, 0};
-  if (ptx::cta_index() / C.cluster() >= Raster<C>(p).total) return;
+  OutPlace place{{},
+                 shared + shared_map(C).out + consumer.group * C.staging_bytes(),
+                 store_barrier + consumer.group,
+                 0};
+  if (!has_tiles<C>(p)) return;
   if (consumer.group == 1) pass_turn<C>(1);
 #pragma unroll 1
   do {
@@ -117,8 +124,7 @@ DEEPGEMM_DEVICE void consume(const GemmParams& p, u32 shared) {
     if constexpr (C.cluster_k > 1) {
       if (!sum_over_cluster<C>(sum, shared)) return;
     }
-    place.row = consumer.tile.row;
-    place.column = consumer.tile.column;
+    place.tile = consumer.tile;
     store_tile<C>(sum, p, shared, consumer.group, place);
     place.parts += C.units();
   } while (consumer.more);

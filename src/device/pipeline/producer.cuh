@@ -5,22 +5,33 @@
 #include "common/gemm_params.cuh"
 #include "pipeline/ring.cuh"
 #include "ptx/tma.cuh"
-#include "scheduler/raster.cuh"
+#include "scheduler/schedule.cuh"
 
 namespace deepgemm::device {
 
+// One box of a matrix, or of matrix `group` of a stack.
+template <GemmConfig C>
+DEEPGEMM_DEVICE void load_box(u32 destination, const TensorMap& map, int x, int y, int group,
+                              u32 barrier, L2Policy policy) {
+  if constexpr (C.grouped()) {
+    ptx::tma_load_3d(destination, map, x, y, group, barrier, policy);
+  } else {
+    ptx::tma_load_2d(destination, map, x, y, barrier, policy);
+  }
+}
+
 // Loads rows of an operand's tile; where the other CTA of the cluster shares the tile, each loads
 // half and sends it to both.
-template <int Rows, bool Shared>
-DEEPGEMM_DEVICE void load_operand(u32 destination, const TensorMap& map, int k, int row, int rank,
-                                  u32 barrier, L2Policy policy) {
+template <GemmConfig C, int Rows, bool Shared>
+DEEPGEMM_DEVICE void load_operand(u32 destination, const TensorMap& map, int k, int row, int group,
+                                  int rank, u32 barrier, L2Policy policy) {
   if constexpr (Shared) {
     constexpr int half = Rows / 2;
     constexpr u16 both = 3;
     ptx::tma_load_2d_multicast(destination + rank * half * block_k, map, k, row + rank * half,
                                barrier, both, policy);
   } else {
-    ptx::tma_load_2d(destination, map, k, row, barrier, policy);
+    load_box<C>(destination, map, k, row, group, barrier, policy);
   }
 }
 
@@ -29,19 +40,23 @@ template <GemmConfig C>
 DEEPGEMM_DEVICE void load_b(const GemmParams& p, const GemmRing<C>& ring, const Tile& tile, int kb,
                             int rank) {
   ptx::mbarrier_arm(ring.full(), C.stage_transaction_bytes());
-  load_operand<C.tile_n, (C.cluster_m > 1)>(ring.b(), p.b, kb * block_k, tile.column, rank,
-                                            ring.full(), p.b_policy);
+  load_operand<C, C.tile_n, (C.cluster_m > 1)>(ring.b(), p.b, kb * block_k, tile.column, tile.group,
+                                               rank, ring.full(), p.b_policy);
 }
 // The rest of it.
 template <GemmConfig C>
 DEEPGEMM_DEVICE void load_a(const GemmParams& p, const GemmRing<C>& ring, const Tile& tile, int kb,
                             int rank) {
   const u32 full = ring.full();
-  load_operand<C.tile_m, (C.cluster_n > 1)>(ring.a(), p.a, kb * block_k, tile.row, rank, full,
-                                            p.a_policy);
+  const int matrix = matrix_of(p, tile);
+  load_operand<C, C.tile_m, (C.cluster_n > 1)>(ring.a(), p.a, kb * block_k, tile.row, matrix, rank,
+                                               full, p.a_policy);
   if constexpr (C.scales_by_tma) {
-    ptx::tma_load_2d(ring.sfa(), p.sfa, tile.row, kb, full);
-    if constexpr (C.column_scales) ptx::tma_load_2d(ring.sfb(), p.sfb, tile.column, kb, full);
+    constexpr L2Policy normal = L2Policy::evict_normal;
+    load_box<C>(ring.sfa(), p.sfa, tile.row, kb, matrix, full, normal);
+    if constexpr (C.column_scales) {
+      load_box<C>(ring.sfb(), p.sfb, tile.column, kb, tile.group, full, normal);
+    }
   }
 }
 
@@ -49,7 +64,7 @@ DEEPGEMM_DEVICE void load_a(const GemmParams& p, const GemmRing<C>& ring, const 
 // the previous kernel still runs. Returns how many.
 template <GemmConfig C>
 DEEPGEMM_DEVICE int load_b_ahead(const GemmParams& p, u32 shared, const KRange& range,
-                                 const Raster<C>& raster, bool issues) {
+                                 const TileSchedule<C>& raster, bool issues) {
   if (!p.constant_b || !raster.valid()) return 0;
   const int ahead = min_of(range.count, static_cast<int>(C.stages));
   GemmRing<C> ring(shared);
@@ -67,9 +82,14 @@ DEEPGEMM_DEVICE void produce_operands(const GemmParams& p, u32 shared) {
   GemmRing<C> ring(shared);
   const bool issues = ptx::elect_one();
   const KRange range = k_range<C>(p);
-  Raster<C> raster(p);
-  int ahead = load_b_ahead<C>(p, shared, range, raster, issues);
-  ptx::wait_for_previous_kernel();
+  // The previous kernel may write the group vector.
+  if constexpr (C.grouped()) ptx::wait_for_previous_kernel();
+  TileSchedule<C> raster(p);
+  int ahead = 0;
+  if constexpr (!C.grouped()) {
+    ahead = load_b_ahead<C>(p, shared, range, raster, issues);
+    ptx::wait_for_previous_kernel();
+  }
 #pragma unroll 1
   for (; raster.valid(); raster.advance()) {
     const Tile tile = raster.tile();

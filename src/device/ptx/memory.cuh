@@ -28,6 +28,12 @@ DEEPGEMM_DEVICE Int4 load_shared_i32x4(u32 address) {
                : "memory");
   return v;
 }
+// st.global.v4.s32; 16-byte aligned.
+DEEPGEMM_DEVICE void store_global_i32x4(void* address, const Int4& v) {
+  asm volatile("st.global.v4.s32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(v.x), "r"(v.y),
+               "r"(v.z), "r"(v.w)
+               : "memory");
+}
 DEEPGEMM_DEVICE void store_shared_i32x4(u32 address, i32 x, i32 y, i32 z, i32 w) {
   asm volatile("st.shared.v4.s32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(x), "r"(y), "r"(z),
                "r"(w)

@@ -47,6 +47,12 @@ DEEPGEMM_DEVICE void tma_store_2d(const TensorMap& map, int x, int y, u32 source
       "r"(x), "r"(y), "r"(source)
       : "memory");
 }
+DEEPGEMM_DEVICE void tma_store_3d(const TensorMap& map, int x, int y, int z, u32 source) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(&map),
+      "r"(x), "r"(y), "r"(z), "r"(source)
+      : "memory");
+}
 // cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group [map, {x, y}], [src]; (PTX ISA
 // 9.7.9.25; sm_90) Adds in the map's type. No two CTAs add to one element, so the result does not
 // depend on timing.

@@ -4,11 +4,12 @@
 // with a cold latency per K block; a warp of its own runs ahead (K=512: 144 -> 124 us).
 #pragma once
 
+#include "common/float_formats.cuh"
 #include "common/gemm_config.cuh"
 #include "common/gemm_params.cuh"
 #include "pipeline/ring.cuh"
 #include "ptx/memory.cuh"
-#include "scheduler/raster.cuh"
+#include "scheduler/schedule.cuh"
 
 namespace deepgemm::device {
 
@@ -18,14 +19,15 @@ struct ColumnScales {
 };
 
 template <GemmConfig C>
-DEEPGEMM_DEVICE ColumnScales load_column_scales(const GemmParams& p, int column, int first,
+DEEPGEMM_DEVICE ColumnScales load_column_scales(const GemmParams& p, const Tile& tile, int first,
                                                 const KRange& range) {
   ColumnScales scales;
-  const int block = column / scale_block_n;
+  const int block = tile.column / scale_block_n;
   const int i = first + ptx::lane_index();
-  if (C.column_scales || i >= range.count || column >= p.n) return scales;
+  if (C.column_scales || i >= range.count || tile.column >= p.n) return scales;
   const int kb = range.first + i;
   const float* address = p.sfb_data + block * p.sfb_row + kb * p.sfb_k;
+  if constexpr (C.grouped()) address += tile.group * p.groups.sfb;
   scales.near = ptx::load_global_f32(address);
   if constexpr (C.straddles_scales() || C.tile_n > scale_block_n) {
     if ((block + 1) * scale_block_n < p.n) scales.far = ptx::load_global_f32(address + p.sfb_row);
@@ -39,10 +41,10 @@ template <GemmConfig C>
 DEEPGEMM_DEVICE void produce_headers(const GemmParams& p, u32 shared) {
   GemmRing<C> ring(shared);
   const KRange range = k_range<C>(p);
-  Raster<C> raster(p);
+  TileSchedule<C> raster(p);
   if (!raster.valid()) return;
   Tile tile = raster.tile();
-  ColumnScales scales = load_column_scales<C>(p, tile.column, 0, range);
+  ColumnScales scales = load_column_scales<C>(p, tile, 0, range);
 #pragma unroll 1
   while (raster.valid()) {
     const bool more = !raster.last();
@@ -51,8 +53,8 @@ DEEPGEMM_DEVICE void produce_headers(const GemmParams& p, u32 shared) {
 #pragma unroll 1
     for (int first = 0; first < range.count; first += 32) {
       const bool same_tile = first + 32 < range.count;
-      const ColumnScales next = load_column_scales<C>(p, same_tile ? tile.column : next_tile.column,
-                                                      same_tile ? first + 32 : 0, range);
+      const ColumnScales next =
+          load_column_scales<C>(p, same_tile ? tile : next_tile, same_tile ? first + 32 : 0, range);
       const int blocks = min_of(32, range.count - first);
 #pragma unroll 1
       for (int i = 0; i < blocks; ++i) {
@@ -63,7 +65,12 @@ DEEPGEMM_DEVICE void produce_headers(const GemmParams& p, u32 shared) {
           if (first + i == 0) {
             ptx::store_shared_i32x4(header + 16, tile.row, tile.column, range.count, more);
           }
-          ptx::store_shared_f32x2(header, near, far);
+          if constexpr (C.grouped()) {
+            ptx::store_shared_i32x4(header, static_cast<i32>(float_bits(near)),
+                                    static_cast<i32>(float_bits(far)), tile.group, tile.end);
+          } else {
+            ptx::store_shared_f32x2(header, near, far);
+          }
           ptx::mbarrier_arrive(ring.full());
         }
         ring.advance();
@@ -117,14 +124,19 @@ DEEPGEMM_DEVICE void produce_strided_factors(const GemmParams& p, u32 shared, in
   const KRange range = k_range<C>(p);
   const int thread = warp * 32 + ptx::lane_index();
 #pragma unroll 1
-  for (Raster<C> raster(p); raster.valid(); raster.advance()) {
+  for (TileSchedule<C> raster(p); raster.valid(); raster.advance()) {
     const Tile tile = raster.tile();
+    const float* sfa = p.sfa_data + range.first * p.sfa_k;
+    const float* sfb = p.sfb_data + range.first * p.sfb_k;
+    if constexpr (C.grouped()) {
+      sfa += matrix_of(p, tile) * p.groups.sfa;
+      sfb += tile.group * p.groups.sfb;
+    }
     StridedFactors<C.tile_m> rows;
     StridedFactors<C.tile_n> columns;
-    rows.start(p.sfa_data + range.first * p.sfa_k, p.sfa_row, p.sfa_k, tile.row, p.m, thread);
+    rows.start(sfa, p.sfa_row, p.sfa_k, tile.row, p.m, thread);
     if constexpr (C.column_scales) {
-      columns.start(p.sfb_data + range.first * p.sfb_k, p.sfb_row, p.sfb_k, tile.column, p.n,
-                    thread);
+      columns.start(sfb, p.sfb_row, p.sfb_k, tile.column, p.n, thread);
     }
 #pragma unroll 1
     for (int i = 0; i < range.count; ++i) {

@@ -7,8 +7,10 @@
 
 namespace deepgemm::device {
 
+// Of a grouped schedule also the tile's group, and the row before which it ends at the latest.
 struct Tile {
   i32 row = 0, column = 0;
+  i32 group = 0, end = 0;
 };
 
 // The K blocks of a tile that a CTA multiplies.

@@ -1,0 +1,197 @@
+// What a grouped product becomes: layout of the groups, kernel, config; no driver, no GPU, no
+// memory.
+#include "plan/grouped_plan.hpp"
+
+#include <doctest/doctest.h>
+
+#include "planned_product.hpp"
+#include "test_tensors.hpp"
+
+using namespace deepgemm;
+using device::Epilogue;
+using device::GroupVectorForm;
+using device::Schedule;
+using plan::GemmPlan;
+using plan::GroupedCall;
+using test::contains;
+using test::gpu;
+using test::message_of;
+
+namespace {
+
+TensorView view(std::uintptr_t place, DType dtype, const std::vector<std::int64_t>& shape) {
+  TensorView made;
+  made.data = reinterpret_cast<void*>(place << 48);
+  made.dtype = dtype;
+  made.device = gpu;
+  made.rank = static_cast<int>(shape.size());
+  std::int64_t stride = 1;
+  for (int i = made.rank - 1; i >= 0; --i) {
+    made.shape[i] = shape[static_cast<std::size_t>(i)];
+    made.strides[i] = stride;
+    stride *= made.shape[i];
+  }
+  return made;
+}
+
+// E4M3, (1, 128) factors of a with rows contiguous and (128, 128) of b, bfloat16 out.
+void fill(RowGroupArgs& args, std::int64_t groups, std::int64_t m, std::int64_t n, std::int64_t k,
+          bool masked) {
+  using Shape = std::vector<std::int64_t>;
+  const DType f8 = DType::float8_e4m3fn, f32 = DType::float32;
+  args.a.values = view(1, f8, masked ? Shape{groups, m, k} : Shape{m, k});
+  args.b.values = view(2, f8, {groups, n, k});
+  args.out = view(3, DType::bfloat16, masked ? Shape{groups, m, n} : Shape{m, n});
+  args.a.sf = view(4, f32, masked ? Shape{groups, m, k / 128} : Shape{m, k / 128});
+  args.b.sf = view(5, f32, {groups, (n + 127) / 128, k / 128});
+  const int row = masked ? 1 : 0;
+  args.a.sf->strides[row] = 1;
+  args.a.sf->strides[row + 1] = fast_scale_pitch(m);
+  if (masked) args.a.sf->strides[0] = k / 128 * fast_scale_pitch(m);
+}
+
+GroupedArgs rows_args(GroupForm form = GroupForm::sizes) {
+  GroupedArgs args;
+  fill(args, 8, 4096, 7168, 2048, false);
+  args.form = form;
+  args.groups = view(6, DType::int64, {form == GroupForm::labels ? 4096 : 8});
+  if (form == GroupForm::offsets) args.groups = view(6, DType::int64, {9});
+  return args;
+}
+
+MaskedArgs masked_args() {
+  MaskedArgs args;
+  fill(args, 8, 1024, 7168, 2048, true);
+  args.rows = view(6, DType::int32, {8});
+  return args;
+}
+
+template <class Args>
+GroupedCall call_of(const Args& args) {
+  return plan::grouped_call(make_problem(args), args);
+}
+
+GemmPlan plan_of(const GroupedCall& call, const Policy* policy = nullptr, int sms = 132) {
+  REQUIRE(plan::why_not_fp8(call) == "");
+  GemmPlan made = plan::make_grouped_plan(call, policy, {sms, false});
+  CHECK(made.spec.name == "deepgemm_fp8_gemm");
+  CHECK(device::broken_rule(made.choice.config) == nullptr);
+  CHECK(made.choice.config.cluster() == 1);
+  CHECK(made.grid >= 1);
+  CHECK(made.grid <= sms);
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("rows of one matrix: b has a matrix per group, the others one for all") {
+  const GroupedCall call = call_of(rows_args());
+  CHECK(call.layout.groups == 8);
+  CHECK_FALSE(call.layout.stacked);
+  CHECK(call.layout.b == 7168 * 2048);
+  CHECK(call.layout.sfb == 56 * 16);
+  CHECK(call.layout.a == 0);
+  CHECK(call.layout.out == 0);
+  CHECK(call.layout.vector.form == GroupVectorForm::sizes);
+  CHECK(call.layout.vector.is_64_bit == 1);
+  CHECK(call.layout.vector.rows == 4096);
+  CHECK(call.expected_rows == 512);
+  const GemmPlan plan = plan_of(call);
+  CHECK(plan.choice.config.schedule == Schedule::groups);
+  CHECK(plan.choice.config.epilogue == Epilogue::store);
+  CHECK(plan.choice.config.scales_by_tma);
+}
+
+TEST_CASE("each form of the vector is named to the kernel; labels have a schedule of their own") {
+  CHECK(call_of(rows_args(GroupForm::offsets)).layout.vector.form == GroupVectorForm::offsets);
+  GroupedArgs ends = rows_args(GroupForm::ends);
+  ends.alignment = 128;
+  CHECK(call_of(ends).layout.vector.form == GroupVectorForm::ends);
+  CHECK(call_of(ends).layout.vector.alignment == 128);
+  const GroupedCall labels = call_of(rows_args(GroupForm::labels));
+  CHECK(labels.layout.vector.form == GroupVectorForm::labels);
+  CHECK(plan_of(labels).choice.config.schedule == Schedule::labels);
+}
+
+TEST_CASE("masks: every operand is a stack, and expected rows choose the tile") {
+  MaskedArgs args = masked_args();
+  GroupedCall call = call_of(args);
+  CHECK(call.layout.stacked);
+  CHECK(call.layout.a == 1024 * 2048);
+  CHECK(call.layout.sfa == 16 * 1024);
+  CHECK(call.layout.out == 1024 * 7168);
+  CHECK(call.layout.vector.form == GroupVectorForm::masks);
+  CHECK(call.expected_rows == 1024);
+  const int wide = plan_of(call).choice.config.tile_m;
+  args.expected_rows = 20;
+  call = call_of(args);
+  CHECK(call.expected_rows == 20);
+  CHECK(plan_of(call).choice.config.tile_m < wide);
+}
+
+TEST_CASE("a stack of one has no distance between groups") {
+  MaskedArgs args;
+  fill(args, 1, 64, 128, 256, true);
+  args.rows = view(6, DType::int32, {1});
+  const GroupedCall call = call_of(args);
+  CHECK(call.layout.a == 0);
+  CHECK(call.layout.b == 0);
+  plan_of(call);
+}
+
+TEST_CASE("bias and activation take the general epilogue, which knows the group") {
+  GroupedArgs args = rows_args();
+  args.bias = view(7, DType::float32, {8, 7168});
+  args.activation = Activation::silu;
+  const GroupedCall call = call_of(args);
+  CHECK(call.layout.bias == 7168);
+  CHECK(plan_of(call).choice.config.epilogue == Epilogue::general);
+}
+
+TEST_CASE("C is added in the general epilogue, whatever it is for dense products") {
+  MaskedArgs args = masked_args();
+  args.out.dtype = DType::float32;
+  args.c = args.out;
+  const GroupedCall call = call_of(args);
+  CHECK(call.layout.c == 1024 * 7168);
+  CHECK(plan_of(call).choice.config.epilogue == Epilogue::general);
+}
+
+TEST_CASE("row-major factors of a are loaded by warps") {
+  GroupedArgs args = rows_args();
+  args.a.sf->strides = {16, 1};
+  CHECK_FALSE(plan_of(call_of(args)).choice.config.scales_by_tma);
+}
+
+TEST_CASE("no more CTAs than tiles that there can be, nor than SMs") {
+  GroupedArgs args;
+  fill(args, 2, 10, 64, 256, false);
+  args.groups = view(6, DType::int32, {2});
+  CHECK(plan_of(call_of(args)).grid <= 6);
+  CHECK(plan_of(call_of(rows_args()), nullptr, 7).grid == 7);
+}
+
+TEST_CASE("a policy picks the tile, and an illegal one is refused with its rule") {
+  Policy policy;
+  policy.tile_m = 64;
+  policy.tile_n = 64;
+  CHECK(plan_of(call_of(rows_args()), &policy).choice.config.tile_m == 64);
+  Policy cluster;
+  cluster.cluster_n = 2;
+  const std::string message = message_of<ValueError>(
+      [&] { plan::make_grouped_plan(call_of(rows_args()), &cluster, {132, false}); });
+  CHECK(contains(message, "a grouped schedule has no clusters"));
+}
+
+TEST_CASE("what the FP8 kernel does not take is named") {
+  GroupedArgs args = rows_args();
+  args.a.values.dtype = DType::float8_e5m2;
+  CHECK(contains(plan::why_not_fp8(call_of(args)), "not both float8_e4m3fn"));
+  args = rows_args();
+  args.b.values.strides[0] += 8;  // a distance that TMA cannot take
+  CHECK(contains(plan::why_not_fp8(call_of(args)), "b: "));
+  args = rows_args();
+  args.a.granularity = args.b.granularity = per_tensor;
+  args.a.sf = args.b.sf = view(4, DType::float32, {1, 1});
+  CHECK(contains(plan::why_not_fp8(call_of(args)), "factors of granularity"));
+}
