@@ -36,6 +36,13 @@ foreach(part IN ITEMS sm90_driver sm90_nvrtc)
   # Why: g++ 12 warns of overlapping copies in any sum of strings (its bug 105651).
   target_compile_options(${part} PRIVATE -Wno-restrict)
 endforeach()
+# Its machine by itself.
+file(GLOB machine_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/model/machine/*.cpp")
+target_sources(sm90_wgmma_test PRIVATE ${machine_sources})
+target_include_directories(sm90_wgmma_test PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/model"
+                                                   "${CMAKE_CURRENT_SOURCE_DIR}/src/device")
+target_compile_options(sm90_wgmma_test PRIVATE -Wno-restrict)
+target_link_libraries(sm90_wgmma_test PRIVATE ${CMAKE_DL_LIBS})
 # Kernels are shared objects that find the machine's functions here.
 set_target_properties(sm90_driver PROPERTIES CXX_VISIBILITY_PRESET default)
 target_compile_definitions(sm90_nvrtc

@@ -55,8 +55,8 @@ void tma_store(const void* map, const Coordinates& at, Address source, bool add,
 void tma_commit(const Where& where);
 void tma_wait_read(int pending, const Where& where);
 
-// ---- WGMMA on partial accumulators, 64 x columns x 32
-enum class Format : int { e4m3, e5m2 };
+// ---- WGMMA on partial accumulators: 64 x columns x 32 bytes of K, FP32 sums
+enum class Format : int { e4m3, e5m2, bf16, f16 };
 void wgmma_fence(const Where& where);
 void wgmma(int columns, Format a, Format b, int slot, bool accumulate, std::uint64_t a_descriptor,
            std::uint64_t b_descriptor, const Where& where);

@@ -14,12 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "machine/api.hpp"
 #include "machine/fiber.hpp"
 
 namespace sm90 {
-
-using Where = std::source_location;
-using Address = std::uint32_t;  // of a CTA's shared memory
 
 struct Cta;
 struct Cluster;
@@ -73,7 +71,9 @@ struct Warp {
 
 // One wgmma.mma_async as its 128 threads issue it.
 struct Multiply {
-  int columns, a_format, b_format, slot, accumulate;
+  int columns;
+  Format a_format, b_format;
+  int slot, accumulate;
   std::uint64_t a, b;
   std::int64_t group;
   Where where;

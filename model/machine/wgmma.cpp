@@ -1,89 +1,30 @@
 // WGMMA: 128 threads issue one multiplication together; it reads shared memory and writes the
 // partial accumulators some time between its issue and the wait for its group.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdlib>
 
-#include "common/float_formats.cuh"
 #include "machine/api.hpp"
 #include "machine/machine.hpp"
+#include "machine/matrix.hpp"
 #include "machine/memory.hpp"
 #include "settings.hpp"
 
 namespace sm90 {
 namespace {
 
-constexpr int rows = 64, depth = 32;  // of one instruction, in FP8
+constexpr int rows = 64;
 
 Thread& self() { return Machine::thread(); }
 
-const std::array<float, 256>& values_of(int format) {
-  static const auto tables = [] {
-    std::array<std::array<float, 256>, 2> made{};
-    for (unsigned code = 0; code < 256; ++code) {
-      made[0][code] = deepgemm::device::e4m3_to_float(static_cast<std::uint8_t>(code));
-      made[1][code] = deepgemm::device::e5m2_to_float(static_cast<std::uint8_t>(code));
-    }
-    return made;
-  }();
-  return tables[static_cast<std::size_t>(format)];
-}
-
-// A K-major operand tile with the 128-byte swizzle, as its matrix descriptor describes it.
-struct Operand {
-  Address start, eight_rows;
-};
-
-Operand operand_of(std::uint64_t descriptor, const Where& where) {
-  if (descriptor >> 62 != 1) {
-    Machine::current().fail("only the 128-byte swizzle is modelled in a matrix descriptor", where);
-  }
-  const Address start = static_cast<Address>(descriptor & 0x3FFF) << 4;
-  if ((start & 0x380) != 0) {
-    Machine::current().fail("a matrix that does not start at a multiple of 1024 bytes", where);
-  }
-  return {start, static_cast<Address>(descriptor >> 32 & 0x3FFF) << 4};
-}
-
-Address line_of_row(const Operand& operand, int row) {
-  return operand.start + static_cast<Address>(row / 8) * operand.eight_rows +
-         static_cast<Address>(row % 8 * 128);
-}
-
-std::string check_rows(const Cta& cta, const Operand& operand, int count) {
-  for (int r = 0; r < count; ++r) {
-    for (Address unit = 0; unit < depth; unit += 16) {
-      const Address at = swizzle(line_of_row(operand, r) + unit, 128);
-      if (std::string problem = forbids_read(cta, at, 16, true); !problem.empty()) return problem;
-    }
-  }
-  return {};
-}
-
-// The instruction reads 32 bytes of each row; whole rows are held, since nothing else lies in them.
-void hold_rows(Cta& cta, const Operand& operand, int count, int id, const std::string& what) {
-  begin_read(cta, operand.start & ~Address{127},
-             (line_of_row(operand, count - 1) & ~Address{127}) + 128, id, what);
-}
-
-void decode_rows(Cta& cta, const Operand& operand, int count, int format, std::vector<float>& out) {
-  const auto& values = values_of(format);
-  out.resize(static_cast<std::size_t>(count) * depth);
-  for (int r = 0; r < count; ++r) {
-    for (Address k = 0; k < depth; ++k) {
-      const Address at = swizzle((line_of_row(operand, r) + k) & ~Address{15}, 128) + k % 16;
-      out[static_cast<std::size_t>(r) * depth + k] = values[*shared_bytes(cta, at)];
-    }
-  }
-}
+bool is_fp8(Format format) { return format == Format::e4m3 || format == Format::e5m2; }
 
 // Bits that are kept below the largest term of a sum, as in the FP8 tensor core (about 13); 0: all.
 int kept_bits() { return std::atoi(setting("SM90_MODEL_FP8_BITS", "0").c_str()); }
 
 // The sum of a dot product's terms and of what is accumulated. With limited bits, every term is cut
 // off at the same place below the largest; exact otherwise.
-double sum_of(const std::array<double, depth + 1>& terms, int bits) {
+double sum_of(const std::vector<double>& terms, int bits) {
   double sum = 0, largest = 0;
   for (double term : terms) largest = std::max(largest, std::fabs(term));
   if (bits == 0 || largest == 0 || !std::isfinite(largest)) {
@@ -98,19 +39,18 @@ double sum_of(const std::array<double, depth + 1>& terms, int bits) {
 // The product itself.
 void execute(Warpgroup& group, const Multiply& m) {
   Cta& cta = *group.cta;
-  const int bits = kept_bits();
-  std::vector<float> a, b;
-  decode_rows(cta, operand_of(m.a, m.where), rows, m.a_format, a);
-  decode_rows(cta, operand_of(m.b, m.where), m.columns, m.b_format, b);
+  const int bits = is_fp8(m.a_format) ? kept_bits() : 0;
+  const auto depth = static_cast<std::size_t>(depth_of(m.a_format));
+  const std::vector<float> a = decode_rows(cta, matrix_of(m.a, m.where), rows, m.a_format);
+  const std::vector<float> b = decode_rows(cta, matrix_of(m.b, m.where), m.columns, m.b_format);
+  std::vector<double> terms(depth + 1);
   for (Thread* t : group.threads) {
     const int row = t->index % 128 / 32 * 16 + t->lane / 4, column = t->lane % 4 * 2;
     auto& sums = t->slots[m.slot].values;
     for (int i = 0; i < m.columns / 2; ++i) {
       const float* x = &a[static_cast<std::size_t>(row + i / 2 % 2 * 8) * depth];
       const float* y = &b[static_cast<std::size_t>(i / 4 * 8 + column + i % 2) * depth];
-      std::array<double, depth + 1> terms;
-      for (int k = 0; k < depth; ++k)
-        terms[static_cast<std::size_t>(k)] = double{x[k]} * double{y[k]};
+      for (std::size_t k = 0; k < depth; ++k) terms[k] = double{x[k]} * double{y[k]};
       terms[depth] = m.accumulate != 0 ? double{sums[static_cast<std::size_t>(i)]} : 0.0;
       sums[static_cast<std::size_t>(i)] = static_cast<float>(sum_of(terms, bits));
     }
@@ -153,7 +93,8 @@ Multiply& join(Warpgroup& group, std::int64_t number, const Multiply& mine) {
   if (at == group.issued.size()) group.issued.push_back(mine);
   Multiply& m = group.issued[at];
   if (m.a != mine.a || m.b != mine.b || m.columns != mine.columns || m.slot != mine.slot ||
-      m.accumulate != mine.accumulate || m.group != mine.group) {
+      m.accumulate != mine.accumulate || m.group != mine.group || m.a_format != mine.a_format ||
+      m.b_format != mine.b_format) {
     Machine::current().fail("the threads of a warpgroup issue different WGMMAs", mine.where);
   }
   ++m.threads;
@@ -177,24 +118,24 @@ void wgmma(int columns, Format a, Format b, int slot, bool accumulate, std::uint
     machine.fail("WGMMA without wgmma.fence after the accumulators were touched", where);
   }
   if (group.threads.size() != 128) machine.fail("WGMMA needs 128 threads", where);
+  if (depth_of(a) != depth_of(b)) machine.fail("WGMMA multiplies elements of one size", where);
   Slot& accumulator = t.slots[slot];
   if (accumulator.group >= 0 && accumulator.group != t.commits) {
     machine.fail("WGMMA into an accumulator that an earlier group still writes", where);
   }
   accumulator.group = t.commits;
-  const Multiply mine{columns,      static_cast<int>(a), static_cast<int>(b),
-                      slot,         accumulate ? 1 : 0,  a_descriptor,
-                      b_descriptor, t.commits,           where};
+  const Multiply mine{columns,      a,         b,    slot, accumulate ? 1 : 0, a_descriptor,
+                      b_descriptor, t.commits, where};
   Multiply& m = join(group, t.wgmmas++, mine);
   if (m.threads == 1) {
     m.id = machine.next_id();
     const std::string what = "the WGMMA of " + line_of(where);
-    for (const auto& [operand, count] :
-         {std::pair(operand_of(m.a, where), rows), std::pair(operand_of(m.b, where), columns)}) {
-      if (const std::string problem = check_rows(*t.cta, operand, count); !problem.empty()) {
+    for (const auto& [matrix, count] :
+         {std::pair(matrix_of(m.a, where), rows), std::pair(matrix_of(m.b, where), columns)}) {
+      if (const std::string problem = forbids_rows(*t.cta, matrix, count); !problem.empty()) {
         machine.fail("WGMMA: " + problem, where);
       }
-      hold_rows(*t.cta, operand, count, m.id, what);
+      hold_rows(*t.cta, matrix, count, m.id, what);
     }
   }
 }

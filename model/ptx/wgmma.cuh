@@ -18,7 +18,16 @@ void wgmma_wait(const Where& where = Where::current()) {
 inline float multiply_here(float a, float b) { return a * b; }
 
 constexpr sm90::Format format_of(ElementType type) {
-  return type == ElementType::e5m2 ? sm90::Format::e5m2 : sm90::Format::e4m3;
+  switch (type) {
+    case ElementType::e5m2:
+      return sm90::Format::e5m2;
+    case ElementType::bf16:
+      return sm90::Format::bf16;
+    case ElementType::f16:
+      return sm90::Format::f16;
+    default:
+      return sm90::Format::e4m3;
+  }
 }
 
 template <int Columns, ElementType TypeA, ElementType TypeB, int Slot>
