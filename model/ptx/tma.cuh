@@ -35,6 +35,10 @@ inline void tma_add_2d(const TensorMap& map, int x, int y, u32 source,
                        const Where& where = Where::current()) {
   sm90::tma_store(&map, {{x, y}}, source, true, where);
 }
+inline void tma_add_3d(const TensorMap& map, int x, int y, int z, u32 source,
+                       const Where& where = Where::current()) {
+  sm90::tma_store(&map, {{x, y, z}}, source, true, where);
+}
 inline void tma_store_commit(const Where& where = Where::current()) { sm90::tma_commit(where); }
 inline void tma_store_wait_read(const Where& where = Where::current()) {
   sm90::tma_wait_read(0, where);

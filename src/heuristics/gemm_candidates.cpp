@@ -40,6 +40,12 @@ constexpr Shape grouped_shapes[] = {
     {64, 64, 1, 1, 12, 1, 1, 1, 0},
     {64, 32, 1, 1, 16, 1, 1, 1, 0},
 };
+// For groups of K, likewise.
+constexpr Shape k_grouped_shapes[] = {
+    {256, 128, 2, 1, 3, 1, 1, 1, 0},
+    {128, 128, 2, 1, 5, 1, 1, 1, 0},
+    {64, 64, 1, 1, 12, 1, 1, 1, 0},
+};
 constexpr Shape grouped_general_shapes[] = {
     {128, 128, 2, 1, 4, 1, 1, 1, 0},
     {64, 64, 1, 1, 8, 1, 1, 1, 0},
@@ -94,7 +100,9 @@ std::vector<GemmConfig> configs_for(const GemmRequest& request) {
   };
   if (is_grouped(request)) {
     if (request.a_type != ElementType::e4m3 || request.b_type != ElementType::e4m3) return configs;
-    if (is_fast(request)) {
+    if (is_fast(request) && request.schedule == Schedule::k_groups) {
+      for (const Shape& shape : k_grouped_shapes) take(shape);
+    } else if (is_fast(request)) {
       for (const Shape& shape : grouped_shapes) take(shape);
     } else {
       for (const Shape& shape : grouped_general_shapes) take(shape);
@@ -122,7 +130,8 @@ void for_each_demand(Function&& function) {
         request.b_type = b;
         request.column_scales = (flags & 1) != 0;
         request.scales_by_tma = (flags & 2) != 0;
-        for (Schedule schedule : {Schedule::dense, Schedule::groups, Schedule::labels}) {
+        for (Schedule schedule :
+             {Schedule::dense, Schedule::groups, Schedule::labels, Schedule::k_groups}) {
           request.schedule = schedule;
           request.epilogue = Epilogue::store;
           for (ElementType out : outputs) {
@@ -171,6 +180,7 @@ std::string describe(const GemmConfig& c) {
   if (c.epilogue == Epilogue::general) text += ", general epilogue";
   if (c.schedule == Schedule::groups) text += ", groups of rows";
   if (c.schedule == Schedule::labels) text += ", labelled rows";
+  if (c.schedule == Schedule::k_groups) text += ", groups of K";
   return text;
 }
 

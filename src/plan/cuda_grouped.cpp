@@ -38,8 +38,9 @@ void masked_gemm(const GroupedProblem& problem, const MaskedArgs& args,
   if (!run_fp8(grouped_call(problem, args), options)) refuse("masked_gemm", args.out);
 }
 
-void k_grouped_gemm(const GroupedProblem&, const KGroupedArgs& args, const CallOptions&) {
-  refuse("k_grouped_gemm", args.out);
+void k_grouped_gemm(const GroupedProblem& problem, const KGroupedArgs& args,
+                    const CallOptions& options) {
+  if (!run_fp8(grouped_call(problem, args), options)) refuse("k_grouped_gemm", args.out);
 }
 
 }  // namespace deepgemm::plan

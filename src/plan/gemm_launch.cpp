@@ -24,24 +24,28 @@ device::GemmParams fp8_params(const GemmPlan& plan, const GemmProblem& p, const 
                               const GroupLayout* layout, bool constant_b) {
   const device::GemmConfig& c = plan.choice.config;
   const RowsByK a = operand_a(args, p), b = operand_b(args, p);
-  // b has one matrix per group, the rows' operands have where they are stacked.
-  const std::int64_t groups = layout ? layout->groups : 1;
-  const std::int64_t row_matrices = layout && layout->stacked ? groups : 1;
   auto map = [&](const TmaMatrix& matrix, std::int64_t count, std::int64_t apart) {
     return tensor_map(layout ? stacked(matrix, count, apart) : matrix);
   };
   const GroupLayout none, &stack = layout ? *layout : none;
   device::GemmParams params{};
-  params.a = map(a_matrix(a, c), row_matrices, stack.a);
-  params.b = map(b_matrix(b, c), groups, stack.b);
+  params.a = map(a_matrix(a, c), stack.a_matrices(), stack.a);
+  params.b = map(b_matrix(b, c), stack.b_matrices(), stack.b);
   if (c.scales_by_tma) {
-    params.sfa = map(factor_matrix(a, c.tile_m, "sfa"), row_matrices, stack.sfa);
-    if (c.column_scales) params.sfb = map(factor_matrix(b, c.tile_n, "sfb"), groups, stack.sfb);
+    params.sfa = map(factor_matrix(a, c.tile_m, "sfa", stack), stack.a_matrices(), stack.sfa);
+    if (c.column_scales) {
+      params.sfb = map(factor_matrix(b, c.tile_n, "sfb", stack), stack.b_matrices(), stack.sfb);
+    }
   }
   if (c.epilogue != device::Epilogue::general)
-    params.out = map(out_matrix(args.out, c, "out"), row_matrices, stack.out);
-  params.groups = {stack.vector,         stack.sfa, stack.sfb, stack.out, stack.bias, stack.c,
-                   stack.stacked ? 1 : 0};
+    params.out = map(out_matrix(args.out, c, "out"), stack.out_matrices(), stack.out);
+  params.groups = {stack.vector,
+                   stack.sfa,
+                   stack.sfb,
+                   stack.out,
+                   stack.bias,
+                   stack.c,
+                   stack.kind == GroupKind::masked ? 1 : 0};
   if (c.epilogue == device::Epilogue::accumulate)
     params.c = tensor_map(out_matrix(*args.c, c, "c"));
   set_factors(a, params.sfa_data, params.sfa_row, params.sfa_k);

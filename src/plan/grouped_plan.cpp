@@ -63,6 +63,7 @@ GroupedCall common_call(const GroupedProblem& problem, const RowGroupArgs& args)
   call.first.activation = args.activation;
   call.first.alpha = args.alpha;
   call.first.layout = args.layout;
+  call.layout.kind = problem.kind;
   call.layout.groups = problem.groups;
   call.layout.b = distance(args.b.values);
   call.layout.sfb = distance(args.b.sf);
@@ -70,45 +71,49 @@ GroupedCall common_call(const GroupedProblem& problem, const RowGroupArgs& args)
   return call;
 }
 
-// A matrix of the call as the stack it is part of.
-TmaMatrix stack_of(const TmaMatrix& matrix, const GroupLayout& layout, std::int64_t apart) {
-  return stacked(matrix, layout.stacked ? layout.groups : 1, apart);
+bool takes_factors_by_tma(const RowsByK& operand, const GroupLayout& layout, std::int64_t matrices,
+                          std::int64_t apart) {
+  const TmaMatrix one = factor_matrix(operand, device::block_k, "sf", layout);
+  return broken_rule(stacked(one, matrices, apart)).empty();
 }
 
-bool takes_factors_by_tma(const GroupedCall& call, const RowsByK& a, const RowsByK& b,
-                          bool column_scales) {
-  const auto a_stack =
-      stack_of(factor_matrix(a, device::block_k, "sfa"), call.layout, call.layout.sfa);
-  if (!broken_rule(a_stack).empty()) return false;
-  if (!column_scales) return true;
-  return broken_rule(
-             stacked(factor_matrix(b, device::block_k, "sfb"), call.layout.groups, call.layout.sfb))
-      .empty();
+// TMA adds to D only where all of a tile is the group's.
+device::Epilogue epilogue_of(device::Epilogue dense, const GroupedCall& call) {
+  const GroupLayout& layout = call.layout;
+  if (dense == device::Epilogue::general) return dense;
+  const TmaMatrix one = out_matrix(call.first.out, device::GemmConfig(), "out");
+  if (!broken_rule(stacked(one, layout.out_matrices(), layout.out)).empty())
+    return device::Epilogue::general;
+  if (dense == device::Epilogue::store) return dense;
+  const bool in_place = call.first.c && call.first.c->data == call.first.out.data;
+  return layout.kind == GroupKind::k && in_place ? device::Epilogue::reduce
+                                                 : device::Epilogue::general;
+}
+
+device::Schedule schedule_of(const GroupLayout& layout) {
+  if (layout.kind == GroupKind::k) return device::Schedule::k_groups;
+  return layout.vector.form == GroupVectorForm::labels ? device::Schedule::labels
+                                                       : device::Schedule::groups;
 }
 
 heuristics::GemmRequest request_of(const GroupedCall& call, const SmBudget& sms) {
+  const GroupLayout& layout = call.layout;
   const RowsByK a = operand_a(call.first, call.product), b = operand_b(call.first, call.product);
   heuristics::GemmRequest request = fp8_request(call.product, call.first, a, b, sms.count);
-  const device::GemmConfig some;
-  const bool out_by_tma =
-      request.epilogue == device::Epilogue::store &&
-      broken_rule(stack_of(out_matrix(call.first.out, some, "out"), call.layout, call.layout.out))
-          .empty();
-  if (!out_by_tma) request.epilogue = device::Epilogue::general;
+  request.epilogue = epilogue_of(request.epilogue, call);
   request.scales_by_tma =
-      request.scales_by_tma && takes_factors_by_tma(call, a, b, request.column_scales);
-  request.schedule = call.layout.vector.form == GroupVectorForm::labels ? device::Schedule::labels
-                                                                        : device::Schedule::groups;
-  request.m = std::max<std::int64_t>(1, call.expected_rows);
-  request.groups = call.layout.groups;
+      request.scales_by_tma && takes_factors_by_tma(a, layout, layout.a_matrices(), layout.sfa) &&
+      (!request.column_scales || takes_factors_by_tma(b, layout, layout.b_matrices(), layout.sfb));
+  request.schedule = schedule_of(layout);
+  request.groups = layout.groups;
+  (layout.kind == GroupKind::k ? request.k : request.m) = std::max<std::int64_t>(1, call.expected);
   return request;
 }
 
-// What a vector can ask for at most, in tiles.
-std::int64_t most_tiles(const GroupedCall& call, const device::GemmConfig& config) {
-  const std::int64_t rows = ceil_div(call.product.m, std::int64_t{config.tile_m});
-  const std::int64_t columns = ceil_div(call.product.n, std::int64_t{config.tile_n});
-  return (call.layout.stacked ? rows * call.layout.groups : rows + call.layout.groups) * columns;
+// What a vector can ask for at most, in tiles of all columns.
+std::int64_t most_row_tiles(const GroupedCall& call, std::int64_t tile_m) {
+  const std::int64_t rows = ceil_div(call.product.m, tile_m), groups = call.layout.groups;
+  return call.layout.kind == GroupKind::rows ? rows + groups : rows * groups;
 }
 
 }  // namespace
@@ -120,7 +125,7 @@ GroupedCall grouped_call(const GroupedProblem& problem, const GroupedArgs& args)
   call.first.c = args.c;
   call.layout.vector =
       vector_of(args.groups, form_of(args.form), problem.groups, problem.product.m, args.alignment);
-  call.expected_rows = ceil_div(problem.product.m, problem.groups);
+  call.expected = ceil_div(problem.product.m, problem.groups);
   return call;
 }
 
@@ -129,15 +134,40 @@ GroupedCall grouped_call(const GroupedProblem& problem, const MaskedArgs& args) 
   call.first.a = first_of(args.a);
   call.first.out = selected(args.out, 0);
   call.first.c = first_of(args.c);
-  call.layout.stacked = true;
   call.layout.a = distance(args.a.values);
   call.layout.sfa = distance(args.a.sf);
   call.layout.out = distance(args.out);
   call.layout.c = distance(args.c);
   call.layout.vector =
       vector_of(args.rows, GroupVectorForm::masks, problem.groups, problem.product.m, 1);
-  call.expected_rows = args.expected_rows.value_or(problem.product.m);
+  call.expected = args.expected_rows.value_or(problem.product.m);
   return call;
+}
+
+GroupedCall grouped_call(const GroupedProblem& problem, const KGroupedArgs& args) {
+  GroupedCall call;
+  call.product = problem.product;
+  call.first.a = args.a;
+  call.first.b = args.b;
+  call.first.out = selected(args.out, 0);
+  call.first.c = first_of(args.c);
+  call.first.alpha = args.alpha;
+  call.first.layout = args.layout;
+  call.layout.kind = problem.kind;
+  call.layout.groups = problem.groups;
+  call.layout.out = distance(args.out);
+  call.layout.c = distance(args.c);
+  call.layout.vector =
+      vector_of(args.k_sizes, GroupVectorForm::sizes, problem.groups, problem.product.k, 1);
+  call.expected = ceil_div(problem.product.k, problem.groups);
+  return call;
+}
+
+TmaMatrix factor_matrix(const RowsByK& operand, int box_rows, const char* name,
+                        const GroupLayout& layout) {
+  RowsByK counted = operand;
+  if (layout.kind == GroupKind::k) counted.k = operand.sf->shape[1] * device::block_k;
+  return factor_matrix(counted, box_rows, name);
 }
 
 std::string why_not_fp8(const GroupedCall& call) {
@@ -146,25 +176,29 @@ std::string why_not_fp8(const GroupedCall& call) {
     return "a and b are not both float8_e4m3fn";
   if (std::string why = why_not_fp8(call.product, a, b); !why.empty()) return why;
   const device::GemmConfig some;
-  if (auto rule = broken_rule(stack_of(a_matrix(a, some), call.layout, call.layout.a));
+  const GroupLayout& layout = call.layout;
+  if (auto rule = broken_rule(stacked(a_matrix(a, some), layout.a_matrices(), layout.a));
       !rule.empty())
     return join("a: ", rule);
-  if (auto rule = broken_rule(stacked(b_matrix(b, some), call.layout.groups, call.layout.b));
+  if (auto rule = broken_rule(stacked(b_matrix(b, some), layout.b_matrices(), layout.b));
       !rule.empty())
     return join("b: ", rule);
-  constexpr std::int64_t smallest_tile = 32;
-  const std::int64_t columns = ceil_div(call.product.n, smallest_tile);
-  const std::int64_t rows = ceil_div(call.product.m, std::int64_t{device::unit_rows});
-  const std::int64_t most =
-      call.layout.stacked ? rows * call.layout.groups : rows + call.layout.groups;
-  return most > device::max_group_tiles / columns ? "there may be 2^30 tiles or more" : "";
+  if (layout.kind == GroupKind::k && !b.scaled_by(1, device::block_k))
+    return "b has no float32 factors of granularity (1, 128)";
+  constexpr std::int64_t smallest_tile_n = 32;
+  const std::int64_t columns = ceil_div(call.product.n, smallest_tile_n);
+  return most_row_tiles(call, device::unit_rows) > device::max_group_tiles / columns
+             ? "there may be 2^30 tiles or more"
+             : "";
 }
 
 GemmPlan make_grouped_plan(const GroupedCall& call, const Policy* policy, const SmBudget& sms) {
   GemmPlan plan = fp8_plan(request_of(call, sms), policy);
-  plan.reason = "groups of float8 with (1, 128) and (128, 128) or (1, 128) factors";
+  plan.reason = join("groups of ", plan.reason);
   // How many tiles there are is known on the device only.
-  plan.grid = std::min<std::int64_t>(sms.count, most_tiles(call, plan.choice.config));
+  const device::GemmConfig& config = plan.choice.config;
+  const std::int64_t columns = ceil_div(call.product.n, std::int64_t{config.tile_n});
+  plan.grid = std::min<std::int64_t>(sms.count, most_row_tiles(call, config.tile_m) * columns);
   plan.choice.grid = static_cast<int>(plan.grid);
   plan.choice.raster_group = 8;  // row tiles of a group side by side
   return plan;

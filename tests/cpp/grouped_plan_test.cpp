@@ -87,7 +87,7 @@ GemmPlan plan_of(const GroupedCall& call, const Policy* policy = nullptr, int sm
 TEST_CASE("rows of one matrix: b has a matrix per group, the others one for all") {
   const GroupedCall call = call_of(rows_args());
   CHECK(call.layout.groups == 8);
-  CHECK_FALSE(call.layout.stacked);
+  CHECK(call.layout.a_matrices() == 1);
   CHECK(call.layout.b == 7168 * 2048);
   CHECK(call.layout.sfb == 56 * 16);
   CHECK(call.layout.a == 0);
@@ -95,7 +95,7 @@ TEST_CASE("rows of one matrix: b has a matrix per group, the others one for all"
   CHECK(call.layout.vector.form == GroupVectorForm::sizes);
   CHECK(call.layout.vector.is_64_bit == 1);
   CHECK(call.layout.vector.rows == 4096);
-  CHECK(call.expected_rows == 512);
+  CHECK(call.expected == 512);
   const GemmPlan plan = plan_of(call);
   CHECK(plan.choice.config.schedule == Schedule::groups);
   CHECK(plan.choice.config.epilogue == Epilogue::store);
@@ -116,16 +116,16 @@ TEST_CASE("each form of the vector is named to the kernel; labels have a schedul
 TEST_CASE("masks: every operand is a stack, and expected rows choose the tile") {
   MaskedArgs args = masked_args();
   GroupedCall call = call_of(args);
-  CHECK(call.layout.stacked);
+  CHECK(call.layout.a_matrices() == 8);
   CHECK(call.layout.a == 1024 * 2048);
   CHECK(call.layout.sfa == 16 * 1024);
   CHECK(call.layout.out == 1024 * 7168);
   CHECK(call.layout.vector.form == GroupVectorForm::masks);
-  CHECK(call.expected_rows == 1024);
+  CHECK(call.expected == 1024);
   const int wide = plan_of(call).choice.config.tile_m;
   args.expected_rows = 20;
   call = call_of(args);
-  CHECK(call.expected_rows == 20);
+  CHECK(call.expected == 20);
   CHECK(plan_of(call).choice.config.tile_m < wide);
 }
 

@@ -18,9 +18,10 @@ enum class Epilogue : u8 {
   accumulate,  // FP32 sums plus C, which TMA brings into the same buffer that D leaves from
   general,     // alpha, bias, activation, c, out_scale; plain stores to any address and pitch
 };
-// Which tiles there are: all of D, or those of the rows of each group, from a vector that the
-// kernel reads (common/group_vector.cuh): of any form but labels, or of labels.
-enum class Schedule : u8 { dense, groups, labels };
+// Which tiles there are: all of D; those of the rows of each group, from a vector that the kernel
+// reads (common/group_vector.cuh), of any form but labels, or of labels; or all of a D for each
+// group, over its slice of K (k_groups).
+enum class Schedule : u8 { dense, groups, labels, k_groups };
 inline constexpr int max_shared_bytes = 232448;  // 227 KB, the opt-in limit of SM90
 
 // No padding bytes: the object's bytes are its key.
@@ -43,6 +44,7 @@ struct GemmConfig {
   u8 reserved[2] = {0, 0};
 
   DEEPGEMM_SHARED_CODE constexpr bool grouped() const { return schedule != Schedule::dense; }
+  DEEPGEMM_SHARED_CODE constexpr bool k_grouped() const { return schedule == Schedule::k_groups; }
   DEEPGEMM_SHARED_CODE constexpr int threads() const { return (consumers + 1) * 128; }
   DEEPGEMM_SHARED_CODE constexpr int multicast() const { return cluster_m * cluster_n; }
   DEEPGEMM_SHARED_CODE constexpr int cluster() const { return multicast() * cluster_k; }
@@ -147,7 +149,7 @@ struct SharedMap {
 // on a tile's first block where the tile lies.
 struct StageHeader {
   float sfb[2];
-  i32 group, end;                   // of a grouped schedule: the tile's, see GroupTile
+  i32 group, end;                   // of a grouped schedule: the tile's, see Tile
   i32 row, column, k_blocks, more;  // more: 0 on the CTA's last tile
 };
 
@@ -204,8 +206,12 @@ DEEPGEMM_SHARED_CODE constexpr const char* broken_rule(const GemmConfig& c) {
   if (c.tile_m / c.cluster_n % 8 != 0 || c.tile_n / c.cluster_m % 8 != 0)
     return "a multicast share must be a multiple of 8 rows";
   if (c.grouped() && c.cluster() > 1) return "a grouped schedule has no clusters";
-  if (c.grouped() && (c.epilogue == Epilogue::reduce || c.epilogue == Epilogue::accumulate))
-    return "a grouped schedule adds C in the general epilogue";
+  if (c.grouped() && c.epilogue == Epilogue::accumulate)
+    return "C is not moved beside the ring of a grouped schedule";
+  if (c.grouped() && !c.k_grouped() && c.epilogue == Epilogue::reduce)
+    return "TMA does not add to rows of which some are another group's";
+  if (c.k_grouped() && (c.ordered || !c.column_scales))
+    return "groups of K have factors per column, and warpgroups that take no turns";
   if (c.ordered && c.consumers != 2) return "ordered needs two consumer warpgroups";
   // One partial unit, the sums of all units, and 32 for addresses, scales and the loop; the copy of
   // staged rows beside factors per column took more.

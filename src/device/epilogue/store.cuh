@@ -95,10 +95,12 @@ DEEPGEMM_DEVICE void send_units(const GemmParams& p, const OutPlace& place, int 
       const int column = place.tile.column + chunk * C.chunk_columns();
       if (row < p.m && column < p.n) {
         const u32 source = place.staging + u * C.staged_unit_bytes() + chunk * C.chunk_bytes();
-        if constexpr (C.epilogue == Epilogue::reduce) {
+        if constexpr (C.epilogue == Epilogue::reduce && C.grouped()) {
+          ptx::tma_add_3d(p.out, column, row, matrix_of_out<C>(p, place.tile), source);
+        } else if constexpr (C.epilogue == Epilogue::reduce) {
           ptx::tma_add_2d(p.out, column, row, source);
         } else if constexpr (C.grouped()) {
-          ptx::tma_store_3d(p.out, column, row, matrix_of(p, place.tile), source);
+          ptx::tma_store_3d(p.out, column, row, matrix_of_out<C>(p, place.tile), source);
         } else {
           ptx::tma_store_2d(p.out, column, row, source);
         }
@@ -126,7 +128,7 @@ DEEPGEMM_DEVICE void copy_staged_rows(const GemmParams& p, const OutPlace& place
   const int unit_in_row = lane % units_per_row;
   const i32 rows = rows_from_unit(place.tile, first);
   u8* out = static_cast<u8*>(p.out_data) +
-            (matrix_of(p, place.tile) * p.groups.out +
+            (matrix_of_out<C>(p, place.tile) * p.groups.out +
              (place.tile.row + first * unit_rows) * p.out_row + place.tile.column) *
                 C.staged_bytes();
   ptx::sync_warp();
@@ -165,7 +167,7 @@ DEEPGEMM_DEVICE void store_by_tma(float (&sum)[C.units()][C.accumulators()], con
         stage_unit_16bit<C>(sum[first + u], staging);
       }
     }
-    if constexpr (C.grouped()) {
+    if constexpr (C.grouped() && !C.k_grouped()) {
       if (rows_from_unit(place.tile, first) < C.units_per_store() * unit_rows) {
         copy_staged_rows<C>(p, place, first);
         continue;
@@ -191,9 +193,10 @@ DEEPGEMM_DEVICE void store_staged_rows(const GemmParams& p, u32 staging, const T
   i64 out = 0;  // where the tile's matrix begins
   i32 end = p.m;
   if constexpr (C.grouped()) {
-    end = min_of(tile.end, p.m);
-    out = matrix_of(p, tile) * p.groups.out;
-    move_to_group(epilogue, tile.group * p.groups.bias, matrix_of(p, tile) * p.groups.c);
+    const i64 matrix = matrix_of_out<C>(p, tile);
+    if constexpr (!C.k_grouped()) end = min_of(tile.end, p.m);
+    out = matrix * p.groups.out;
+    move_to_group(epilogue, tile.group * p.groups.bias, matrix * p.groups.c);
   }
 #pragma unroll 1
   for (int i = 0; i < steps * C.group_columns() / C.chunk_columns(); ++i) {

@@ -3,6 +3,7 @@
 
 #include "common/gemm_config.cuh"
 #include "common/gemm_params.cuh"
+#include "common/swizzle.cuh"
 #include "epilogue/cluster_sum.cuh"
 #include "epilogue/store.cuh"
 #include "mma/multiply.cuh"
@@ -14,6 +15,7 @@ namespace deepgemm::device {
 
 inline constexpr int store_barrier = 1;  // named barriers 1..3: one per consumer warpgroup
 inline constexpr int turn_barrier = 4;   // named barriers 4, 5: whose turn it is to issue
+inline constexpr int clear_barrier = 6;  // of all consumers
 
 // Two warpgroups that issue in turn stay out of phase: one promotes while the other multiplies.
 // Why: in phase, both promote at the same time and the tensor core idles (668 -> 641 us at
@@ -55,7 +57,7 @@ struct Consumer {
   }
   // The same for a tile's first stage, whose header says where the tile lies.
   DEEPGEMM_DEVICE void fetch_tile() {
-    fetch();
+    ring.wait_full();
     const ptx::Int4 place = ptx::load_shared_i32x4(ring.header() + 16);
     // Why shuffles: they make the loop's bounds uniform.
     const int tile_column = ptx::shuffle(place.y, 0);
@@ -68,7 +70,33 @@ struct Consumer {
       tile.group = ptx::shuffle(group_and_end.z, 0);
       tile.end = ptx::shuffle(group_and_end.w, 0);
     }
+    if (!has_no_k()) load_scales<C>(scales, ring, row_in_tile, group);
     near_columns = columns_of_near_scale<C>(tile_column, group);
+  }
+
+  DEEPGEMM_DEVICE bool has_no_k() const { return C.k_grouped() && tile.end == 0; }
+
+  // The tile of a group without K: its one stage has nothing to multiply.
+  DEEPGEMM_DEVICE void pass_stage() {
+    release<C>(ring, ring.stage, writer);
+    ring.advance();
+  }
+
+  // Where a group's K ends inside a block, what follows in the stage is the next group's: zeros
+  // instead, in A and in B (0 times a NaN would be one). By all consumers, before any multiplies.
+  DEEPGEMM_DEVICE void clear_past_group() {
+    const int kept = tile.end % block_k;  // a multiple of 16
+    if (kept == 0) return;
+    const int units = (block_k - kept) / 16;
+#pragma unroll 1
+    for (int i = ptx::thread_index(); i < (C.tile_m + C.tile_n) * units; i += C.consumers * 128) {
+      const int row = i / units;
+      const bool of_a = row < C.tile_m;
+      const u32 offset = (of_a ? row : row - C.tile_m) * block_k + kept + i % units * 16;
+      ptx::store_shared_i32x4((of_a ? ring.a() : ring.b()) + swizzled(offset, block_k), 0, 0, 0, 0);
+    }
+    ptx::fence_async_proxy();
+    ptx::named_barrier_sync(clear_barrier, C.consumers * 128);
   }
 
   // One K block. On entry its stage is full and its factors are in `scales`; on exit so are the
@@ -77,6 +105,7 @@ struct Consumer {
   DEEPGEMM_DEVICE void step(float (&sum)[C.units()][C.accumulators()]) {
     const int stage = ring.stage;
     const Scales<C> current = scales;
+    if constexpr (C.k_grouped() && Last) clear_past_group();
 #pragma unroll
     for (int unit = 0; unit < C.units(); ++unit) {
       const bool last_unit = unit == C.units() - 1;
@@ -118,9 +147,13 @@ DEEPGEMM_DEVICE void consume(const GemmParams& p, u32 shared) {
 #pragma unroll 1
   do {
     consumer.fetch_tile();
+    if (consumer.has_no_k()) {
+      consumer.pass_stage();
+    } else {
 #pragma unroll 1
-    for (int kb = 0; kb < consumer.k_blocks - 1; ++kb) consumer.template step<false>(sum);
-    consumer.template step<true>(sum);
+      for (int kb = 0; kb < consumer.k_blocks - 1; ++kb) consumer.template step<false>(sum);
+      consumer.template step<true>(sum);
+    }
     if constexpr (C.cluster_k > 1) {
       if (!sum_over_cluster<C>(sum, shared)) return;
     }

@@ -40,22 +40,23 @@ template <GemmConfig C>
 DEEPGEMM_DEVICE void load_b(const GemmParams& p, const GemmRing<C>& ring, const Tile& tile, int kb,
                             int rank) {
   ptx::mbarrier_arm(ring.full(), C.stage_transaction_bytes());
-  load_operand<C, C.tile_n, (C.cluster_m > 1)>(ring.b(), p.b, kb * block_k, tile.column, tile.group,
-                                               rank, ring.full(), p.b_policy);
+  load_operand<C, C.tile_n, (C.cluster_m > 1)>(ring.b(), p.b, tile.k + kb * block_k, tile.column,
+                                               matrix_of_b<C>(tile), rank, ring.full(), p.b_policy);
 }
 // The rest of it.
 template <GemmConfig C>
 DEEPGEMM_DEVICE void load_a(const GemmParams& p, const GemmRing<C>& ring, const Tile& tile, int kb,
                             int rank) {
   const u32 full = ring.full();
-  const int matrix = matrix_of(p, tile);
-  load_operand<C, C.tile_m, (C.cluster_n > 1)>(ring.a(), p.a, kb * block_k, tile.row, matrix, rank,
-                                               full, p.a_policy);
+  const int matrix = matrix_of_a<C>(p, tile);
+  load_operand<C, C.tile_m, (C.cluster_n > 1)>(ring.a(), p.a, tile.k + kb * block_k, tile.row,
+                                               matrix, rank, full, p.a_policy);
   if constexpr (C.scales_by_tma) {
     constexpr L2Policy normal = L2Policy::evict_normal;
-    load_box<C>(ring.sfa(), p.sfa, tile.row, kb, matrix, full, normal);
+    const int block = tile.block + kb;
+    load_box<C>(ring.sfa(), p.sfa, tile.row, block, matrix, full, normal);
     if constexpr (C.column_scales) {
-      load_box<C>(ring.sfb(), p.sfb, tile.column, kb, tile.group, full, normal);
+      load_box<C>(ring.sfb(), p.sfb, tile.column, block, matrix_of_b<C>(tile), full, normal);
     }
   }
 }
@@ -81,22 +82,25 @@ template <GemmConfig C>
 DEEPGEMM_DEVICE void produce_operands(const GemmParams& p, u32 shared) {
   GemmRing<C> ring(shared);
   const bool issues = ptx::elect_one();
-  const KRange range = k_range<C>(p);
+  const KRange common = k_range<C>(p);
   // The previous kernel may write the group vector.
   if constexpr (C.grouped()) ptx::wait_for_previous_kernel();
   TileSchedule<C> raster(p);
   int ahead = 0;
   if constexpr (!C.grouped()) {
-    ahead = load_b_ahead<C>(p, shared, range, raster, issues);
+    ahead = load_b_ahead<C>(p, shared, common, raster, issues);
     ptx::wait_for_previous_kernel();
   }
 #pragma unroll 1
   for (; raster.valid(); raster.advance()) {
     const Tile tile = raster.tile();
+    const KRange range = range_of<C>(tile, common);
 #pragma unroll 1
     for (int i = 0; i < range.count; ++i, --ahead) {
       ring.acquire();
-      if (issues) {
+      if (issues && C.k_grouped() && tile.end == 0) {
+        ptx::mbarrier_arrive(ring.full());  // nothing to bring
+      } else if (issues) {
         if (ahead <= 0) load_b<C>(p, ring, tile, range.first + i, raster.rank);
         load_a<C>(p, ring, tile, range.first + i, raster.rank);
       }

@@ -63,6 +63,13 @@ DEEPGEMM_DEVICE void tma_add_2d(const TensorMap& map, int x, int y, u32 source) 
       "r"(x), "r"(y), "r"(source)
       : "memory");
 }
+DEEPGEMM_DEVICE void tma_add_3d(const TensorMap& map, int x, int y, int z, u32 source) {
+  asm volatile(
+      "cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.bulk_group [%0, {%1, %2, %3}], "
+      "[%4];" ::"l"(&map),
+      "r"(x), "r"(y), "r"(z), "r"(source)
+      : "memory");
+}
 // cp.async.bulk.commit_group; cp.async.bulk.wait_group.read N; (PTX ISA 9.7.9.25; sm_90)
 DEEPGEMM_DEVICE void tma_store_commit() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");

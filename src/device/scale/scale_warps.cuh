@@ -40,21 +40,22 @@ DEEPGEMM_DEVICE ColumnScales load_column_scales(const GemmParams& p, const Tile&
 template <GemmConfig C>
 DEEPGEMM_DEVICE void produce_headers(const GemmParams& p, u32 shared) {
   GemmRing<C> ring(shared);
-  const KRange range = k_range<C>(p);
+  const KRange common = k_range<C>(p);
   TileSchedule<C> raster(p);
   if (!raster.valid()) return;
   Tile tile = raster.tile();
-  ColumnScales scales = load_column_scales<C>(p, tile, 0, range);
+  ColumnScales scales = load_column_scales<C>(p, tile, 0, common);
 #pragma unroll 1
   while (raster.valid()) {
     const bool more = !raster.last();
     raster.advance();
     const Tile next_tile = more ? raster.tile() : tile;
+    const KRange range = range_of<C>(tile, common);
 #pragma unroll 1
     for (int first = 0; first < range.count; first += 32) {
       const bool same_tile = first + 32 < range.count;
-      const ColumnScales next =
-          load_column_scales<C>(p, same_tile ? tile : next_tile, same_tile ? first + 32 : 0, range);
+      const ColumnScales next = load_column_scales<C>(p, same_tile ? tile : next_tile,
+                                                      same_tile ? first + 32 : 0, common);
       const int blocks = min_of(32, range.count - first);
 #pragma unroll 1
       for (int i = 0; i < blocks; ++i) {
@@ -121,22 +122,25 @@ struct StridedFactors {
 template <GemmConfig C>
 DEEPGEMM_DEVICE void produce_strided_factors(const GemmParams& p, u32 shared, int warp) {
   GemmRing<C> ring(shared);
-  const KRange range = k_range<C>(p);
+  const KRange common = k_range<C>(p);
   const int thread = warp * 32 + ptx::lane_index();
 #pragma unroll 1
   for (TileSchedule<C> raster(p); raster.valid(); raster.advance()) {
     const Tile tile = raster.tile();
-    const float* sfa = p.sfa_data + range.first * p.sfa_k;
-    const float* sfb = p.sfb_data + range.first * p.sfb_k;
+    const KRange range = range_of<C>(tile, common);
+    const float* sfa = p.sfa_data + (tile.block + range.first) * p.sfa_k;
+    const float* sfb = p.sfb_data + (tile.block + range.first) * p.sfb_k;
     if constexpr (C.grouped()) {
-      sfa += matrix_of(p, tile) * p.groups.sfa;
-      sfb += tile.group * p.groups.sfb;
+      sfa += matrix_of_a<C>(p, tile) * p.groups.sfa;
+      sfb += matrix_of_b<C>(tile) * p.groups.sfb;
     }
     StridedFactors<C.tile_m> rows;
     StridedFactors<C.tile_n> columns;
-    rows.start(sfa, p.sfa_row, p.sfa_k, tile.row, p.m, thread);
+    // A group without K has no factors either: none is read, as if no row were left.
+    const bool none = C.k_grouped() && tile.end == 0;
+    rows.start(sfa, p.sfa_row, p.sfa_k, tile.row, none ? 0 : p.m, thread);
     if constexpr (C.column_scales) {
-      columns.start(sfb, p.sfb_row, p.sfb_k, tile.column, p.n, thread);
+      columns.start(sfb, p.sfb_row, p.sfb_k, tile.column, none ? 0 : p.n, thread);
     }
 #pragma unroll 1
     for (int i = 0; i < range.count; ++i) {

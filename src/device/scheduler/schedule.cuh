@@ -5,10 +5,18 @@
 #include "common/gemm_params.cuh"
 #include "ptx/thread.cuh"
 #include "scheduler/grouped.cuh"
+#include "scheduler/k_grouped.cuh"
 #include "scheduler/lanes.cuh"
 #include "scheduler/raster.cuh"
 
 namespace deepgemm::device {
+
+DEEPGEMM_DEVICE Tile place_of(const GroupTile& tile) {
+  return {tile.row, tile.column, tile.group, tile.end};
+}
+DEEPGEMM_DEVICE Tile place_of(const KGroupTile& tile) {
+  return {tile.row, tile.column, tile.group, tile.k_end - tile.k, tile.k, tile.block};
+}
 
 // A walk with the interface of a raster, one tile behind it, so that last() costs nothing. All
 // lanes of a warp walk together.
@@ -19,11 +27,17 @@ struct GroupSchedule {
   bool found;
   static constexpr i32 rank = 0;
 
-  DEEPGEMM_DEVICE explicit GroupSchedule(const GemmParams& p)
-      : walk(p.groups.vector,
-             {C.tile_m, C.tile_n, ceil_div(p.n, static_cast<i32>(C.tile_n)), p.raster_group},
-             ptx::cta_index(), ptx::cta_count()) {
-    advance();
+  DEEPGEMM_DEVICE explicit GroupSchedule(const GemmParams& p) : walk(start(p)) { advance(); }
+
+  DEEPGEMM_DEVICE static Walk start(const GemmParams& p) {
+    const GroupTiling tiling = {C.tile_m, C.tile_n, ceil_div(p.n, static_cast<i32>(C.tile_n)),
+                                p.raster_group};
+    if constexpr (C.k_grouped()) {
+      return Walk(p.groups.vector, tiling, ceil_div(p.m, static_cast<i32>(C.tile_m)),
+                  ptx::cta_index(), ptx::cta_count());
+    } else {
+      return Walk(p.groups.vector, tiling, ptx::cta_index(), ptx::cta_count());
+    }
   }
 
   DEEPGEMM_DEVICE bool valid() const { return found; }
@@ -32,8 +46,7 @@ struct GroupSchedule {
   DEEPGEMM_DEVICE void advance() {
     found = walk.valid();
     if (!found) return;
-    const GroupTile tile = walk.tile();
-    now = {tile.row, tile.column, tile.group, tile.end};
+    now = place_of(walk.tile());
     walk.advance();
   }
 };
@@ -51,6 +64,10 @@ struct ScheduleOf<C, Schedule::labels> {
   using Type = GroupSchedule<C, LabelWalk<WarpLanes>>;
 };
 template <GemmConfig C>
+struct ScheduleOf<C, Schedule::k_groups> {
+  using Type = GroupSchedule<C, KGroupWalk<WarpLanes>>;
+};
+template <GemmConfig C>
 using TileSchedule = typename ScheduleOf<C, C.schedule>::Type;
 
 // Whether the CTA has a tile at all.
@@ -59,9 +76,27 @@ DEEPGEMM_DEVICE bool has_tiles(const GemmParams& p) {
   return TileSchedule<C>(p).valid();
 }
 
-// Which matrix of a, sfa, c and out the tile lies in.
-DEEPGEMM_DEVICE i32 matrix_of(const GemmParams& p, const Tile& tile) {
-  return p.groups.stacked != 0 ? tile.group : 0;
+// Which matrix of b and sfb, of a and sfa, and of c and out the tile takes. Groups of K have one a
+// and one b.
+template <GemmConfig C>
+DEEPGEMM_DEVICE i32 matrix_of_b(const Tile& tile) {
+  return C.k_grouped() ? 0 : tile.group;
+}
+template <GemmConfig C>
+DEEPGEMM_DEVICE i32 matrix_of_a(const GemmParams& p, const Tile& tile) {
+  return C.k_grouped() || p.groups.stacked == 0 ? 0 : tile.group;
+}
+template <GemmConfig C>
+DEEPGEMM_DEVICE i32 matrix_of_out(const GemmParams& p, const Tile& tile) {
+  return C.k_grouped() ? tile.group : matrix_of_a<C>(p, tile);
+}
+
+// The K blocks of a tile; `common` are those of every tile, if groups do not divide K. A group
+// without K has one that is not multiplied: its tile is stored all the same.
+template <GemmConfig C>
+DEEPGEMM_DEVICE KRange range_of(const Tile& tile, const KRange& common) {
+  if constexpr (C.k_grouped()) return {0, max_of(1, ceil_div(tile.end, block_k))};
+  return common;
 }
 
 }  // namespace deepgemm::device
