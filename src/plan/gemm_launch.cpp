@@ -66,18 +66,6 @@ device::DecodeParams decode_params(const GemmPlan& plan, const GemmProblem& p, c
   return params;
 }
 
-device::GeneralGemmParams general_params(const GemmProblem& p, const GemmArgs& args) {
-  device::GeneralGemmParams params{};
-  params.a = operand_params(operand_a(args, p));
-  params.b = operand_params(operand_b(args, p));
-  set_out(args.out, params.out, params.out_row, params.out_column);
-  params.m = p.m;
-  params.n = p.n;
-  params.k = p.k;
-  params.epilogue = epilogue_params(args);
-  return params;
-}
-
 }  // namespace
 
 void run(const GemmPlan& plan, CUfunction function, const GemmProblem& problem,

@@ -1,6 +1,7 @@
 // The one parameter of the FP8 GEMM kernel, passed by value. Same layout on host and device.
 #pragma once
 
+#include "common/group_vector.cuh"
 #include "common/l2_policy.cuh"
 #include "common/types.cuh"
 
@@ -57,6 +58,16 @@ struct GeneralGemmParams {
   i64 out_row, out_column;
   i64 m, n, k;
   EpilogueParams epilogue;
+};
+
+// Of group g: `product` with pointers that lie g strides further on. A stride is 0 where the groups
+// share one matrix.
+struct GeneralGroupedParams {
+  GeneralGemmParams product;  // m and k: all rows of a (or of each of its matrices), all of K
+  GroupVector groups;
+  i64 a_group, sfa_group, b_group, sfb_group, out_group, c_group, bias_group;  // in elements
+  // Groups along K: blocks of factors that there are; what of K lies past them is not read.
+  i64 scale_blocks;
 };
 
 // Quantise and dequantise: x or out, the values and their factors, as rows x k.

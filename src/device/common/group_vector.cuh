@@ -6,6 +6,9 @@
 
 namespace deepgemm::device {
 
+// Tiles that a schedule of groups can count: the host refuses a product that may have more.
+inline constexpr i32 max_group_tiles = 0x3FFFFFFF;
+
 enum class GroupVectorForm : i32 { sizes, offsets, ends, labels, masks };
 
 struct GroupVector {

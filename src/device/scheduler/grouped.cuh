@@ -17,7 +17,6 @@ struct GroupTile {
 
 // In units of a cluster's tile. The host sees to it that (ceil(rows / tile_m) + groups) * tiles_n
 // is at most max_group_tiles, so that tiles count in 32 bits.
-inline constexpr i32 max_group_tiles = 0x3FFFFFFF;
 struct GroupTiling {
   i32 tile_m, tile_n;
   i32 tiles_n;
