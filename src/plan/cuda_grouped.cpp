@@ -20,14 +20,13 @@ void check_policy(const Policy* policy) {
                              "grouped products have the general kernel only, so far"));
 }
 
-// The seam for faster kernels: a plan of theirs is asked for where the comment stands, and the
-// general kernel takes what they cannot.
 template <class Args>
 void dispatch(const GroupedProblem& problem, const Args& args, const CallOptions& options) {
   const int device = args.out.device.index;
   const SmBudget sms = sm_budget(hopper_device(device).sm_count, options.num_sms, options.policy);
   check_policy(options.policy);
-  // ... here.
+  // The seam: a faster kernel's plan is asked for here, and the general kernel takes what it
+  // cannot.
   const GeneralGrouped call = general_grouped(problem, args);
   const driver::ContextGuard context(device);
   run(call, device, sms, options.stream);
