@@ -129,10 +129,10 @@ def product_of(a: Any, b: Any, g: int, rows: Any, after: dict[str, Any]) -> Any:
 
 def run(
     place: Place, call: Any, after: dict[str, Any], out_dtype: str, shape: Any, extra: int,
-    in_place: bool,
+    in_place: bool, policy: Any,
 ) -> Guarded:  # fmt: skip
     """call(out, **after) in guarded memory; out holds c if `in_place`."""
-    given = dict(after)
+    given = {**after, "policy": policy}
     out = Guarded(place, shape, out_dtype, extra, after["c"] if in_place else None)
     for name in ("bias", "c"):
         if name in given:
@@ -147,6 +147,7 @@ def check_rows(
     place: Place, rng: Any, labels: Any, groups: int, n: int, k: int, form: dict[str, Any], *,
     granularity: Any = PAIR, dtypes: Any = (E4M3, E4M3), out_dtype: str = "float32",
     layout: str = "nt", extra: int = 0, steps: Any = (), in_place: bool = False,
+    policy: Any = None,
 ) -> None:  # fmt: skip
     """grouped_gemm with the form's arguments; `labels` says which group a row belongs to."""
     labels = np.asarray(labels)
@@ -170,7 +171,7 @@ def check_rows(
         lambda out, **given: deepgemm.grouped_gemm(
             left, b, out=out, layout=layout, granularity=scales, **form, **given
         ),
-        *(after, out_dtype, (m, n), extra, in_place),
+        *(after, out_dtype, (m, n), extra, in_place, policy),
     )
     out.check(oracle.cast(want, out_dtype), ~none)
 
@@ -179,6 +180,7 @@ def check_masked(
     place: Place, rng: Any, rows: Any, most: int, n: int, k: int, *, vector: Any = None,
     granularity: Any = PAIR, dtypes: Any = (E4M3, E4M3), out_dtype: str = "float32",
     layout: str = "nt", extra: int = 0, steps: Any = (), in_place: bool = False,
+    policy: Any = None,
 ) -> None:  # fmt: skip
     """masked_gemm of len(rows) groups of `most` rows; `vector` is `rows` at the place."""
     groups = len(rows)
@@ -202,7 +204,7 @@ def check_masked(
         lambda out, **given: deepgemm.masked_gemm(
             left, b, counts, out, layout=layout, granularity=scales, **given
         ),
-        *(after, out_dtype, want.shape, extra, in_place),
+        *(after, out_dtype, want.shape, extra, in_place, policy),
     )
     out.check(oracle.cast(want, out_dtype), mask)
 
@@ -230,6 +232,7 @@ def check_k(
     place: Place, rng: Any, sizes: Any, m: int, n: int, *, rest: int = 0, vector: Any = None,
     granularity: Any = (1, 128), dtype: str = E4M3, out_dtype: str = "float32",
     layout: str = "nt", extra: int = 0, steps: Any = (), in_place: bool = False,
+    policy: Any = None,
 ) -> None:  # fmt: skip
     """k_grouped_gemm; `rest` of K after the last group is NaN."""
     sizes = [int(size) for size in sizes]
@@ -244,6 +247,6 @@ def check_k(
     out = run(
         place,
         lambda out, **given: deepgemm.k_grouped_gemm(a, b, counts, out, layout=layout, **given),
-        *(after, out_dtype, want.shape, extra, in_place),
+        *(after, out_dtype, want.shape, extra, in_place, policy),
     )
     out.check(oracle.cast(want, out_dtype), np.ones(want.shape[:2], bool))

@@ -193,6 +193,7 @@ def general(place: Place, rng: np.random.Generator, seed: int) -> None:
     check(place, rng, shape, granularity=((1, 32), (0, 0)), policy={"kernel": "general"})
 
 
+GENERAL = {"kernel": "general"}
 GRANULARITIES = (((1, 128), (128, 128)), ((1, 32), (0, 0)), (None, None))
 
 
@@ -211,6 +212,7 @@ def general_rows(place: Place, rng: np.random.Generator, seed: int) -> None:
             place, rng, labels_of(sizes, 143), len(sizes), (65, 8)[seed % 2], (144, 33)[seed % 2],
             form, granularity=GRANULARITIES[seed // 3 % 3],
             layout=("nt", "nn")[seed % 2], steps=((), ("bias", "c", "alpha"))[seed % 2], extra=5,
+            policy=GENERAL,
         )  # fmt: skip
 
 
@@ -220,14 +222,14 @@ def general_labels(place: Place, rng: np.random.Generator, seed: int) -> None:
     with deepgemm.options(num_sms=(1, 3, 0)[seed // 2 % 3]):
         check_rows(place, rng, labels, 4, (70, 8)[seed % 2], 48, form,
                    granularity=GRANULARITIES[seed // 3 % 3], steps=((), ("c",))[seed % 2],
-                   in_place=seed % 2 == 1)  # fmt: skip
+                   in_place=seed % 2 == 1, policy=GENERAL)  # fmt: skip
 
 
 def general_masked(place: Place, rng: np.random.Generator, seed: int) -> None:
     most, groups = (70, 3)[seed % 2], (4, 40)[seed % 2]
     rows = rng.integers(0, most + 1, groups)
     with deepgemm.options(num_sms=(1, 3, 0)[seed // 2 % 3]):
-        check_masked(place, rng, rows, most, (70, 8)[seed % 2], 48, extra=3,
+        check_masked(place, rng, rows, most, (70, 8)[seed % 2], 48, extra=3, policy=GENERAL,
                      granularity=GRANULARITIES[seed // 3 % 3],
                      steps=((), ("bias", "c"))[seed // 2 % 2], in_place=seed % 4 == 2)  # fmt: skip
 
@@ -237,7 +239,8 @@ def general_k(place: Place, rng: np.random.Generator, seed: int) -> None:
     with deepgemm.options(num_sms=(1, 3, 0)[seed // 2 % 3]):
         check_k(place, rng, sizes, (70, 3)[seed % 2], (65, 9)[seed % 2], rest=16, extra=seed % 3,
                 layout=("nt", "tn", "nn", "tt")[seed % 4],
-                steps=((), ("c", "alpha"))[seed // 2 % 2], in_place=seed % 4 == 3)  # fmt: skip
+                steps=((), ("c", "alpha"))[seed // 2 % 2], in_place=seed % 4 == 3,
+                policy=GENERAL)  # fmt: skip
 
 
 def quantized(place: Place, rng: np.random.Generator, seed: int) -> None:

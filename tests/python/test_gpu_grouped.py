@@ -18,7 +18,7 @@ import pytest
 import deepgemm
 import oracle
 from gpu_place import Place, run_in_a_child
-from grouped_oracle import experts, labels_of, skewed, slices
+from grouped_oracle import labels_of, skewed, slices
 from grouped_place import (
     E4M3,
     Guarded,
@@ -32,6 +32,7 @@ from grouped_place import (
 
 SIZES = [5, 0, 1, 130, 0, 17]
 NONE = (None, None)
+GENERAL = {"kernel": "general"}
 STEPS = ((), ("bias",), ("c",), ("alpha",), ("activation",), ("bias", "c", "alpha", "activation"))
 Forms = Iterator[tuple[dict[str, Any], np.ndarray]]
 
@@ -237,16 +238,16 @@ def as_dense(place: Place) -> None:
     left = place.put(a.values), place.put(a.sf)
     right = tuple(place.put(np.stack(x)) for x in ([y.values for y in b], [y.sf for y in b]))
     vector = put_vector(place, SIZES)
-    first = deepgemm.grouped_gemm(left, right, vector).to_numpy()
+    first = deepgemm.grouped_gemm(left, right, vector, policy=GENERAL).to_numpy()
     for _ in range(20 if place.device >= 0 else 2):
-        again = deepgemm.grouped_gemm(left, right, vector).to_numpy()
+        again = deepgemm.grouped_gemm(left, right, vector, policy=GENERAL).to_numpy()
         assert oracle.same_bits(first[: sum(SIZES)], again[: sum(SIZES)])
     for g, rows in enumerate(slices(SIZES)):
         dense = deepgemm.gemm(
             (place.put(a.values[rows]), place.put(a.sf[rows])),
             (place.put(b[g].values), place.put(b[g].sf)),
             granularity=((1, 128), (128, 128)),
-            policy={"kernel": "general"},
+            policy=GENERAL,
         )
         assert oracle.same_bits(first[rows], dense.to_numpy())
 
@@ -300,17 +301,16 @@ def wrong_vectors(place: Place) -> None:
 
 
 def policies(place: Place) -> None:
-    """The general kernel by name is what there is; in host memory a policy says nothing."""
-    rng = np.random.default_rng(13)
-    a, b = operand(rng, 9, 128, (1, 128), E4M3), experts(rng, 2, 8, 128)
-    operands = [(place.put(x.values), place.put(x.sf)) for x in (a, b)]
+    """BF16: the general kernel is what there is; in host memory a policy says nothing."""
+    a, b = (place.put(oracle.cast(np.ones(x, "f4"), "bfloat16")) for x in ((9, 128), (2, 8, 128)))
     vector = put_vector(place, [4, 5])
-    for policy in ({"kernel": "general"}, {"num_sms": 1}, {"kernel": "general", "num_sms": 3}):
-        deepgemm.grouped_gemm(*operands, vector, policy=policy)
+    for policy in (GENERAL, {"num_sms": 1}, {"num_sms": 3, **GENERAL}):
+        out = deepgemm.grouped_gemm(a, b, vector, policy=policy)
+        assert (out.to_numpy() == 128).all()
     for policy in ({"kernel": "fp8"}, {"tile_m": 128}, {"kernel": "decode"}):
         if place.device >= 0:
-            with pytest.raises(ValueError, match="general kernel only"):
-                deepgemm.grouped_gemm(*operands, vector, policy=policy)
+            with pytest.raises(ValueError, match="policy"):
+                deepgemm.grouped_gemm(a, b, vector, policy=policy)
 
 
 def _bodies() -> Iterator[Callable[[Place], None]]:
