@@ -6,10 +6,10 @@
 
 namespace deepgemm::device {
 
-// Tiles that a schedule of groups can count: the host refuses a product that may have more.
-inline constexpr i32 max_group_tiles = 0x3FFFFFFF;
-
 enum class GroupVectorForm : i32 { sizes, offsets, ends, labels, masks };
+
+// Tiles of all groups count in 32 bits; the host sees to it that there are not more.
+inline constexpr i32 max_group_tiles = 0x3FFFFFFF;
 
 struct GroupVector {
   const void* data;
