@@ -50,12 +50,14 @@ def grouped_gemm(
         c: [M, N] of out's dtype or float32, added last; may be ``out`` itself.
         bias: [G, N] float32, bfloat16 or float16.
         layout: ``"nt"``, or ``"nn"``: b is [G, K, N] and its sf [G, K blocks, N blocks].
-        activation, alpha, out_dtype, granularity, policy, stream: as for :func:`gemm`.
+        activation, alpha, out_dtype, granularity, stream: as for :func:`gemm`.
+        policy: on a GPU, ``num_sms`` and ``kernel="general"``, which is the one that there is.
 
     Raises:
         ValueError: as :func:`gemm`; not one of the four arrays; in host memory also sizes that are
-            negative or exceed M, offsets or ends that decrease or pass M, labels out of range.
-        TypeError: dtype, or no array. deepgemm.Error: on a GPU, which has no kernel for it yet.
+            negative or exceed M, offsets or ends that decrease or pass M, labels out of range. On a
+            GPU their values are not waited for: wrong ones give wrong rows, within the arrays.
+        TypeError: dtype, or no array. deepgemm.Error: driver, device or compiler.
     """
     return ext.grouped_gemm(
         a, b, group_sizes, out, group_offsets, group_ends, alignment, labels, c, bias, activation,
@@ -102,8 +104,9 @@ def masked_gemm(
 
     Raises:
         ValueError: shape, stride, value, device or granularity; in host memory, also ``rows`` that
-            are negative or exceed Mmax. Nothing is computed then. TypeError: dtype, or no array.
-        deepgemm.Error: the arrays are on a GPU, for which this operation has no kernel yet.
+            are negative or exceed Mmax. Nothing is computed then. On a GPU they are not waited
+            for: wrong ones give wrong rows, within the arrays. TypeError: dtype, or no array.
+        deepgemm.Error: driver, device or compiler.
     """
     return ext.masked_gemm(
         a, b, rows, out, expected_rows, c, bias, activation, alpha, out_dtype, layout, granularity,
@@ -148,15 +151,15 @@ def k_grouped_gemm(
         out_dtype: of a new out: float32 (default) or bfloat16.
         layout: memory of a and b as in :func:`gemm`; ``"tn"`` for activations and gradients that
             lie token by token.
-        policy: as for :func:`gemm`.
+        policy: as for :func:`grouped_gemm`.
         stream: as for :func:`gemm`.
 
     Raises:
         ValueError: shape, stride, value, device, or a granularity other than (1, 128); in host
             memory, also sizes that are negative, exceed K in sum, are no multiples of 16 (float8),
-            or need more blocks than sf has. Nothing is computed then. TypeError: dtype, or no
-            array. deepgemm.Error: the arrays are on a GPU, for which this operation has no
-            kernel yet.
+            or need more blocks than sf has. Nothing is computed then. On a GPU they are not waited
+            for: wrong ones give wrong numbers, and nothing outside the arrays is read or written.
+        TypeError: dtype, or no array. deepgemm.Error: driver, device or compiler.
     """
     return ext.k_grouped_gemm(
         a, b, k_sizes, out, c, alpha, out_dtype, layout, as_policy(policy), stream

@@ -31,7 +31,7 @@ def set_options(
             policy has its own. Products by the FP8 kernel, quantise and dequantise launch no more
             CTAs than that, and the decode kernel (few rows of a) is not chosen if it would. The
             general kernel, which computes what neither takes (``deepgemm.explain`` tells),
-            cannot be limited: it has a CTA for each 64 x 64 of out.
+            cannot be limited: it has a CTA for each 64 x 64 of out. Grouped products can.
         pdl: launch with programmatic dependent launch, so that a kernel's prologue overlaps the
             end of the one before it in the stream. A kernel reads and writes nothing before that
             one is complete, but for ``constant_b``.

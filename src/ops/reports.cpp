@@ -126,6 +126,12 @@ std::vector<Selectable> all_selectable() {
                    config.threads()});
   }
   all.push_back({plan::general_gemm_spec(), general_config, device::GeneralConfig::threads});
+  using device::GroupSchedule;
+  for (GroupSchedule schedule : {GroupSchedule::rows, GroupSchedule::labels, GroupSchedule::k}) {
+    all.push_back({plan::general_grouped_spec({schedule}),
+                   join("groups by ", plan::name_of(schedule), ", ", general_config),
+                   device::GeneralConfig::threads});
+  }
   for (int k_per_scale : {0, 32, 128}) {
     for (bool whole_cta : {false, true}) {
       for (bool e5m2 : {false, true}) {

@@ -45,7 +45,8 @@ device::GemmParams fp8_params(const GemmPlan& plan, const GemmProblem& p, const 
                    stack.out,
                    stack.bias,
                    stack.c,
-                   stack.kind == GroupKind::masked ? 1 : 0};
+                   stack.kind == GroupKind::masked ? 1 : 0,
+                   stack.blocks};
   if (c.epilogue == device::Epilogue::accumulate)
     params.c = tensor_map(out_matrix(*args.c, c, "c"));
   set_factors(a, params.sfa_data, params.sfa_row, params.sfa_k);
@@ -78,18 +79,6 @@ device::DecodeParams decode_params(const GemmPlan& plan, const GemmProblem& p, c
   params.n = static_cast<int>(p.n);
   params.k_blocks = static_cast<int>(p.k / device::block_k);
   params.constant_b = constant_b;
-  return params;
-}
-
-device::GeneralGemmParams general_params(const GemmProblem& p, const GemmArgs& args) {
-  device::GeneralGemmParams params{};
-  params.a = operand_params(operand_a(args, p));
-  params.b = operand_params(operand_b(args, p));
-  set_out(args.out, params.out, params.out_row, params.out_column);
-  params.m = p.m;
-  params.n = p.n;
-  params.k = p.k;
-  params.epilogue = epilogue_params(args);
   return params;
 }
 

@@ -159,6 +159,11 @@ GroupedCall grouped_call(const GroupedProblem& problem, const KGroupedArgs& args
   call.layout.c = distance(args.c);
   call.layout.vector =
       vector_of(args.k_sizes, GroupVectorForm::sizes, problem.groups, problem.product.k, 1);
+  if (args.a.sf && args.b.sf) {
+    constexpr std::int64_t most = device::max_group_tiles;
+    const std::int64_t blocks = std::min(args.a.sf->shape[1], args.b.sf->shape[1]);
+    call.layout.blocks = static_cast<int>(std::min(blocks, most));
+  }
   call.expected = ceil_div(problem.product.k, problem.groups);
   return call;
 }

@@ -18,6 +18,7 @@ struct GroupLayout {
   device::GroupVector vector{};
   std::int64_t groups = 1;
   std::int64_t a = 0, sfa = 0, b = 0, sfb = 0, out = 0, bias = 0, c = 0;
+  int blocks = 0;  // of factors along K, if groups divide K
 
   std::int64_t a_matrices() const { return kind == GroupKind::masked ? groups : 1; }
   std::int64_t b_matrices() const { return kind == GroupKind::k ? 1 : groups; }

@@ -62,19 +62,31 @@ std::string fp8_decode_entry(const jit::KernelSpec& spec) {
       "}\n");
 }
 
+// `least_ctas`: CTAs that an SM must have registers for; 0 leaves it to the compiler.
 std::string simple_entry(std::string_view header, std::string_view params, int threads,
-                         std::string_view name, std::string_view call) {
+                         std::string_view name, std::string_view call, int least_ctas = 0) {
+  const std::string least = least_ctas > 0 ? join(", ", least_ctas) : std::string();
   return join("#include \"kernels/", header,
               "\"\n"
               "using namespace deepgemm::device;\n"
               "extern \"C\" __global__ void __launch_bounds__(",
-              threads, ")\n", name, "(const __grid_constant__ ", params, " params) {\n  ", call,
-              "(params);\n}\n");
+              threads, least, ")\n", name, "(const __grid_constant__ ", params, " params) {\n  ",
+              call, "(params);\n}\n");
 }
 
 std::string general_gemm_entry(const jit::KernelSpec& spec) {
   return simple_entry("general_gemm.cuh", "GeneralGemmParams", device::GeneralConfig::threads,
                       spec.name, "general_gemm");
+}
+
+std::string general_grouped_entry(const jit::KernelSpec& spec) {
+  device::GeneralGroupedConfig c;
+  std::memcpy(&c, spec.config.data(), sizeof(c));
+  const std::string call =
+      join("general_grouped<GeneralGroupedConfig{.schedule = GroupSchedule::", name_of(c.schedule),
+           "}>");
+  return simple_entry("general_grouped.cuh", "GeneralGroupedParams", device::GeneralConfig::threads,
+                      spec.name, call, device::GeneralGroupedConfig::ctas_per_sm);
 }
 
 std::string quantize_entry(const jit::KernelSpec& spec) {
@@ -111,6 +123,17 @@ std::string_view name_of(device::ElementType type) noexcept {
   }
 }
 
+std::string_view name_of(device::GroupSchedule schedule) noexcept {
+  switch (schedule) {
+    case device::GroupSchedule::labels:
+      return "labels";
+    case device::GroupSchedule::k:
+      return "k";
+    default:
+      return "rows";
+  }
+}
+
 jit::KernelSpec fp8_gemm_spec(const GemmConfig& config) {
   return {"deepgemm_fp8_gemm", std::string(reinterpret_cast<const char*>(&config), sizeof(config)),
           fp8_gemm_entry, device::shared_map(config).total};
@@ -125,6 +148,12 @@ jit::KernelSpec fp8_decode_spec(const device::DecodeConfig& config) {
 
 jit::KernelSpec general_gemm_spec() {
   return {"deepgemm_general_gemm", {}, general_gemm_entry, device::GeneralConfig::shared_bytes};
+}
+
+jit::KernelSpec general_grouped_spec(const device::GeneralGroupedConfig& config) {
+  return {"deepgemm_general_grouped",
+          std::string(reinterpret_cast<const char*>(&config), sizeof(config)),
+          general_grouped_entry, device::GeneralConfig::shared_bytes};
 }
 
 jit::KernelSpec quantize_spec(const device::QuantizeConfig& config) {

@@ -131,6 +131,20 @@ device::EpilogueParams epilogue_params(const GemmArgs& args) {
   return e;
 }
 
+device::GeneralGemmParams general_params(const GemmProblem& problem, const GemmArgs& args) {
+  device::GeneralGemmParams p{};
+  p.a = operand_params(operand_a(args, problem));
+  p.b = operand_params(operand_b(args, problem));
+  p.out = args.out.data;
+  p.out_row = args.out.strides[0];
+  p.out_column = args.out.strides[1];
+  p.m = problem.m;
+  p.n = problem.n;
+  p.k = problem.k;
+  p.epilogue = epilogue_params(args);
+  return p;
+}
+
 bool needs_epilogue(const GemmArgs& args) {
   return args.bias || args.c || args.alpha != 1.0F || args.activation != Activation::none ||
          is_float8(args.out.dtype);

@@ -32,6 +32,7 @@ device::ElementType element_type(DType dtype);
 
 device::OperandParams operand_params(const RowsByK& operand);
 device::EpilogueParams epilogue_params(const GemmArgs& args);
+device::GeneralGemmParams general_params(const GemmProblem& problem, const GemmArgs& args);
 // Whether a sum needs more than a cast before it is stored.
 bool needs_epilogue(const GemmArgs& args);
 // out = A B + c in FP32 and nothing else; c may be out.

@@ -30,6 +30,7 @@ PRODUCER, STORE = "pipeline/producer.cuh", "epilogue/store.cuh"
 CONFIG, MULTIPLY = "common/gemm_config.cuh", "mma/multiply.cuh"
 SUM, WARPS = "epilogue/cluster_sum.cuh", "scale/scale_warps.cuh"
 GEMM, FEW = "kernels/fp8_gemm.cuh", "kernels/fp8_decode.cuh"
+GROUPED = "kernels/general_grouped.cuh"
 
 FAULTS = (
     # The ring
@@ -180,4 +181,26 @@ FAULTS = (
           "    ptx::store_shared_f32(slots + ptx::warp_index() * 4, float_from_bits(value));\n"
           "    ptx::sync_cta();",
           "    ptx::store_shared_f32(slots + ptx::warp_index() * 4, float_from_bits(value));"),
+    # Groups
+    Fault("the next tile's panels overwrite sums", "grouped, general", GROUPED,
+          "    ptx::sync_cta();  // the panels hold sums", "    // the panels hold sums"),
+    Fault("rows are not clipped at their group's end", "grouped, general", GROUPED,
+          "    own.m = tile.end;", ""),
+    Fault("a run of labels is not clipped at its end", "labels, general", GROUPED,
+          "    own.m = tile.end;", ""),
+    Fault("bias of the first group for all", "grouped, general", GROUPED,
+          "  advance(e.bias, group * p.bias_group, e.bias_type);", ""),
+    Fault("factors of the first group for all", "masked, general", GROUPED,
+          "advance(own.a, group * p.a_group, group * p.sfa_group);",
+          "advance(own.a, group * p.a_group, 0);"),
+    Fault("c of the first group for all", "masked, general", GROUPED,
+          "  advance(e.c, group * p.c_group, e.c_type);", ""),
+    Fault("blocks of factors counted over all of K", "k grouped, general", GROUPED,
+          "advance(own.b, tile.k * own.b.k, tile.block * own.b.sf_k);",
+          "advance(own.b, tile.k * own.b.k, tile.k / 128 * own.b.sf_k);"),
+    Fault("a group's slice does not end", "k grouped, general", GROUPED,
+          "static_cast<i64>(tile.k_end - tile.k)", "p.product.k - tile.k"),
+    Fault("a CTA takes its neighbour's tiles", "labels, general", GROUPED,
+          "Walk walk(p.groups, general_tiling(p), ptx::cta_index(), ptx::cta_count());",
+          "Walk walk(p.groups, general_tiling(p), ptx::cta_index(), ptx::cta_count() + 1);"),
 )  # fmt: skip

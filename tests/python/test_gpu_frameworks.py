@@ -70,6 +70,31 @@ def test_torch_graph(torch, rng):
 
 
 @pytest.mark.torch
+def test_torch_graph_of_groups(torch, rng):
+    """The counts of rows change from one replay of a graph to the next."""
+    x, w = (
+        torch.from_numpy(rng.integers(-2, 3, shape).astype(np.float32)).cuda()
+        for shape in ((4, 70, 64), (4, 40, 64))
+    )
+    rows = torch.zeros(4, dtype=torch.int32, device="cuda")
+    out = torch.empty(4, 70, 40, device="cuda")
+    deepgemm.masked_gemm(x, w, rows, out)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        deepgemm.masked_gemm(x, w, rows, out)
+    for counts in ([1, 0, 70, 3], [70] * 4, [0] * 4):
+        rows.copy_(torch.tensor(counts, dtype=torch.int32))
+        out.fill_(7)
+        graph.replay()
+        torch.cuda.synchronize()
+        want = torch.full((4, 70, 40), 7.0)
+        for g, count in enumerate(counts):
+            want[g, :count] = x[g, :count].cpu() @ w[g].cpu().T
+        assert torch.equal(out.cpu(), want), counts
+
+
+@pytest.mark.torch
 def test_torch_quantize(torch, rng):
     x = rng.standard_normal((129, 577)).astype(np.float32)
     q = deepgemm.quantize(torch.from_numpy(x).cuda())

@@ -18,6 +18,7 @@ from types import ModuleType
 import pytest
 
 import test_gpu_gemm
+import test_gpu_grouped
 import test_gpu_quantize
 from sm90_cases import CASES, MODES
 from sm90_faults import FAULTS, Fault
@@ -30,7 +31,9 @@ Done = subprocess.CompletedProcess[str]
 BODIES: list[tuple[ModuleType, str]] = [
     (test_gpu_gemm, name) for name in test_gpu_gemm.BODIES if name != "repeat"
 ]
-BODIES += [(test_gpu_quantize, name) for name in test_gpu_quantize.BODIES]
+BODIES += [
+    (module, name) for module in (test_gpu_grouped, test_gpu_quantize) for name in module.BODIES
+]
 
 pytestmark = [
     pytest.mark.skipif(

@@ -32,6 +32,7 @@ struct GroupParams {
   GroupVector vector;
   i64 sfa, sfb, out, bias, c;
   i32 stacked;
+  i32 blocks;  // of factors, if groups divide K
 };
 
 struct GemmParams {
@@ -67,6 +68,16 @@ struct GeneralGemmParams {
   i64 out_row, out_column;
   i64 m, n, k;
   EpilogueParams epilogue;
+};
+
+// Of group g: `product` with pointers that lie g strides further on. A stride is 0 where the groups
+// share one matrix.
+struct GeneralGroupedParams {
+  GeneralGemmParams product;  // m and k: all rows of a (or of each of its matrices), all of K
+  GroupVector groups;
+  i64 a_group, sfa_group, b_group, sfb_group, out_group, c_group, bias_group;  // in elements
+  // Groups along K: blocks of factors that there are; what of K lies past them is not read.
+  i64 scale_blocks;
 };
 
 // Quantise and dequantise: x or out, the values and their factors, as rows x k.

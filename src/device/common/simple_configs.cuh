@@ -1,4 +1,4 @@
-// Sizes of the general and the quantise kernels, for host and device.
+// Sizes and configs of the general and the quantise kernels, for host and device.
 #pragma once
 
 #include "common/types.cuh"
@@ -14,7 +14,19 @@ struct GeneralConfig {
 // The epilogue passes the 16 sums of each thread through the panels.
 static_assert(GeneralConfig::shared_bytes >= 16 * GeneralConfig::threads * 4);
 
-// No padding bytes: the object's bytes are its key.
+// What a CTA of the general grouped kernel walks.
+enum class GroupSchedule : u8 { rows, labels, k };
+
+// No padding bytes, here and below: the object's bytes are its key.
+struct GeneralGroupedConfig {
+  GroupSchedule schedule = GroupSchedule::rows;
+
+  static constexpr int band = 8;  // row tiles side by side: they share b in L2
+  // Why a bound: left alone, NVRTC 13.0 aims at three CTAs and spills for it.
+  static constexpr int ctas_per_sm = 2;
+};
+static_assert(sizeof(GeneralGroupedConfig) == 1);
+
 struct QuantizeConfig {
   u16 k_per_scale = 0;  // a constant where it is small, so that indices need no division; else 0
   u8 whole_cta = 0;     // the team is the CTA; else each warp is one

@@ -2,7 +2,8 @@
 // the tensor-core kernels cannot take: right, not fast.
 //
 // 256 threads compute a 64 x 64 tile, 4 x 4 sums each, from dequantised panels of 32 of K in shared
-// memory. One CTA per tile; no pipeline.
+// memory. One CTA per tile; no pipeline. kernels/general_grouped.cuh walks groups with the same
+// tile.
 #pragma once
 
 #include "common/elements.cuh"
@@ -52,12 +53,10 @@ DEEPGEMM_DEVICE void multiply_panels(float (&sum)[4][4], u32 panel_a, u32 panel_
   }
 }
 
-DEEPGEMM_DEVICE void general_gemm(const GeneralGemmParams& p) {
+// The tile of the CTA that starts at (first_row, first_column), clipped at p.m and p.n.
+DEEPGEMM_DEVICE void general_tile(const GeneralGemmParams& p, i64 first_row, i64 first_column) {
   using Config = GeneralConfig;
   const u32 panel_a = ptx::dynamic_shared(), panel_b = panel_a + Config::panel_bytes;
-  const i64 tiles_n = ceil_div(p.n, static_cast<i64>(Config::tile));
-  const i64 first_row = ptx::cta_index() / tiles_n * Config::tile;
-  const i64 first_column = ptx::cta_index() % tiles_n * Config::tile;
   const int row = ptx::thread_index() / 16 * 4, column = ptx::thread_index() % 16 * 4;
   float sum[4][4] = {};
 #pragma unroll 1
@@ -84,6 +83,12 @@ DEEPGEMM_DEVICE void general_gemm(const GeneralGemmParams& p) {
                   static_cast<ElementType>(p.epilogue.out_type),
                   transform(value, p.epilogue, m, n));
   }
+}
+
+DEEPGEMM_DEVICE void general_gemm(const GeneralGemmParams& p) {
+  constexpr i64 tile = GeneralConfig::tile;
+  const i64 tiles_n = ceil_div(p.n, tile);
+  general_tile(p, ptx::cta_index() / tiles_n * tile, ptx::cta_index() % tiles_n * tile);
 }
 
 }  // namespace deepgemm::device

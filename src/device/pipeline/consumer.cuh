@@ -85,8 +85,8 @@ struct Consumer {
   // Where a group's K ends inside a block, what follows in the stage is the next group's: zeros
   // instead, in A and in B (0 times a NaN would be one). By all consumers, before any multiplies.
   DEEPGEMM_DEVICE void clear_past_group() {
-    const int kept = tile.end % block_k;  // a multiple of 16
-    if (kept == 0) return;
+    if (tile.end % block_k == 0) return;
+    const int kept = tile.end % block_k / 16 * 16;  // sizes are multiples of 16, or lie
     const int units = (block_k - kept) / 16;
 #pragma unroll 1
     for (int i = ptx::thread_index(); i < (C.tile_m + C.tile_n) * units; i += C.consumers * 128) {

@@ -136,8 +136,10 @@ DEEPGEMM_DEVICE void produce_strided_factors(const GemmParams& p, u32 shared, in
     }
     StridedFactors<C.tile_m> rows;
     StridedFactors<C.tile_n> columns;
-    // A group without K has no factors either: none is read, as if no row were left.
-    const bool none = C.k_grouped() && tile.end == 0;
+    // A group without K has no factors, nor has one to which a vector that lies gives more blocks
+    // than there are: none is read, as if no row were left.
+    const bool none =
+        C.k_grouped() && (tile.end == 0 || tile.block + range.count > p.groups.blocks);
     rows.start(sfa, p.sfa_row, p.sfa_k, tile.row, none ? 0 : p.m, thread);
     if constexpr (C.column_scales) {
       columns.start(sfb, p.sfb_row, p.sfb_k, tile.column, none ? 0 : p.n, thread);

@@ -21,13 +21,13 @@ DEEPGEMM_DEVICE Tile place_of(const KGroupTile& tile) {
 // A walk with the interface of a raster, one tile behind it, so that last() costs nothing. All
 // lanes of a warp walk together.
 template <GemmConfig C, class Walk>
-struct GroupSchedule {
+struct GroupedRaster {
   Walk walk;
   Tile now;
   bool found;
   static constexpr i32 rank = 0;
 
-  DEEPGEMM_DEVICE explicit GroupSchedule(const GemmParams& p) : walk(start(p)) { advance(); }
+  DEEPGEMM_DEVICE explicit GroupedRaster(const GemmParams& p) : walk(start(p)) { advance(); }
 
   DEEPGEMM_DEVICE static Walk start(const GemmParams& p) {
     const GroupTiling tiling = {C.tile_m, C.tile_n, ceil_div(p.n, static_cast<i32>(C.tile_n)),
@@ -57,15 +57,15 @@ struct ScheduleOf {
 };
 template <GemmConfig C>
 struct ScheduleOf<C, Schedule::groups> {
-  using Type = GroupSchedule<C, GroupWalk<WarpLanes>>;
+  using Type = GroupedRaster<C, GroupWalk<WarpLanes>>;
 };
 template <GemmConfig C>
 struct ScheduleOf<C, Schedule::labels> {
-  using Type = GroupSchedule<C, LabelWalk<WarpLanes>>;
+  using Type = GroupedRaster<C, LabelWalk<WarpLanes>>;
 };
 template <GemmConfig C>
 struct ScheduleOf<C, Schedule::k_groups> {
-  using Type = GroupSchedule<C, KGroupWalk<WarpLanes>>;
+  using Type = GroupedRaster<C, KGroupWalk<WarpLanes>>;
 };
 template <GemmConfig C>
 using TileSchedule = typename ScheduleOf<C, C.schedule>::Type;

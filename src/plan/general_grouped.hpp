@@ -1,0 +1,30 @@
+// Grouped products on the general kernel: every form, dtype, granularity, layout and stride.
+#pragma once
+
+#include <cstdint>
+
+#include "deepgemm/grouped.hpp"
+#include "device/common/gemm_params.cuh"
+#include "device/common/simple_configs.cuh"
+#include "plan/hopper.hpp"
+
+namespace deepgemm::plan {
+
+// One call, ready to launch. It is made from shapes, dtypes, strides and addresses; what the group
+// vector holds is the kernel's business.
+struct GeneralGrouped {
+  device::GeneralGroupedConfig config;
+  device::GeneralGroupedParams params{};
+  std::int64_t tiles = 0;  // at most: more CTAs than this would have nothing to do
+};
+
+// Arguments as in cuda_backend.hpp. ValueError that names the operand, for a product of more tiles
+// than the schedules can count.
+GeneralGrouped general_grouped(const GroupedProblem& problem, const GroupedArgs& args);
+GeneralGrouped general_grouped(const GroupedProblem& problem, const MaskedArgs& args);
+GeneralGrouped general_grouped(const GroupedProblem& problem, const KGroupedArgs& args);
+
+// Launches on `stream`; the context of `device` must be current.
+void run(GeneralGrouped call, int device, const SmBudget& sms, Stream stream);
+
+}  // namespace deepgemm::plan
