@@ -81,7 +81,9 @@ bool takes_factors_by_tma(const RowsByK& operand, const GroupLayout& layout, std
 device::Epilogue epilogue_of(device::Epilogue dense, const GroupedCall& call) {
   const GroupLayout& layout = call.layout;
   if (dense == device::Epilogue::general) return dense;
-  const TmaMatrix one = out_matrix(call.first.out, device::GemmConfig(), "out");
+  device::GemmConfig config;
+  config.out_type = element_type(call.first.out.dtype);
+  const TmaMatrix one = out_matrix(call.first.out, config, "out");
   if (!broken_rule(stacked(one, layout.out_matrices(), layout.out)).empty())
     return device::Epilogue::general;
   if (dense == device::Epilogue::store) return dense;

@@ -122,11 +122,41 @@ TEST_CASE("masks: every operand is a stack, and expected rows choose the tile") 
   CHECK(call.layout.out == 1024 * 7168);
   CHECK(call.layout.vector.form == GroupVectorForm::masks);
   CHECK(call.expected == 1024);
+  CHECK(plan_of(call).choice.config.epilogue == Epilogue::store);
   const int wide = plan_of(call).choice.config.tile_m;
   args.expected_rows = 20;
   call = call_of(args);
   CHECK(call.expected == 20);
   CHECK(plan_of(call).choice.config.tile_m < wide);
+}
+
+TEST_CASE("FP32 out leaves by TMA as well") {
+  MaskedArgs args = masked_args();
+  args.out = view(3, DType::float32, {8, 1024, 7168});
+  CHECK(plan_of(call_of(args)).choice.config.epilogue == Epilogue::store);
+}
+
+TEST_CASE("groups of K: out has a matrix per group, a and b have one; C in place by TMA") {
+  KGroupedArgs args;
+  args.a = {view(1, DType::float8_e4m3fn, {512, 4096}), view(4, DType::float32, {512, 40}), {}};
+  args.b = {view(2, DType::float8_e4m3fn, {768, 4096}), view(5, DType::float32, {768, 36}), {}};
+  args.out = view(3, DType::float32, {8, 512, 768});
+  args.k_sizes = view(6, DType::int32, {8});
+  args.a.sf->strides = {1, 512};
+  args.b.sf->strides = {1, 768};
+  GroupedCall call = call_of(args);
+  CHECK(call.layout.a_matrices() == 1);
+  CHECK(call.layout.b_matrices() == 1);
+  CHECK(call.layout.out_matrices() == 8);
+  CHECK(call.layout.out == 512 * 768);
+  CHECK(call.layout.blocks == 36);
+  CHECK(call.expected == 512);
+  CHECK(plan_of(call).choice.config.schedule == Schedule::k_groups);
+  CHECK(plan_of(call).choice.config.epilogue == Epilogue::store);
+  args.c = args.out;
+  CHECK(plan_of(call_of(args)).choice.config.epilogue == Epilogue::reduce);
+  args.c->data = reinterpret_cast<void*>(std::uintptr_t{8} << 48);
+  CHECK(plan_of(call_of(args)).choice.config.epilogue == Epilogue::general);
 }
 
 TEST_CASE("a stack of one has no distance between groups") {

@@ -19,6 +19,7 @@ from grouped_oracle import slices, stack
 LEAD = 64  # elements before and after out
 E4M3 = "float8_e4m3fn"
 PAIR = ((1, 128), (128, 128))
+GENERAL = {"kernel": "general"}
 
 
 class Guarded:
@@ -93,18 +94,31 @@ def operand(rng: Any, rows: int, k: int, granularity: Any, dtype: str) -> Any:
     return SimpleNamespace(values=values, sf=np.ones((1, 1), np.float32), real=values)
 
 
-def scaled(values: Any, place: Place, sf: Any, granularity: Any) -> Any:
-    return values if granularity is None else (values, place.put(sf))
+def scaled(values: Any, place: Place, sf: Any, granularity: Any, fast: bool = False) -> Any:
+    """Values with factors, row-major or as TMA takes them."""
+    if granularity is None:
+        return values
+    return values, put_rows_contiguous(place, sf) if fast else place.put(sf)
+
+
+def put_rows_contiguous(place: Place, sf: Any) -> Any:
+    """[..., rows, blocks] with rows contiguous and padded to 16 bytes; NaN in the padding."""
+    *groups, rows, blocks = sf.shape
+    padded = -(-rows // 4) * 4
+    base = np.full((*groups, blocks, padded), np.nan, np.float32)
+    base[..., :rows] = sf.swapaxes(-1, -2)
+    return place.put(base).strided(sf.shape, (blocks * padded, 1, padded)[-sf.ndim :])
 
 
 def experts_at(
     place: Place, rng: Any, groups: int, n: int, k: int, granularity: Any, dtype: str, turn: bool,
-    extra: int,
+    extra: int, fast: bool,
 ) -> Any:  # fmt: skip
     """(b as the call takes it, its real matrices)."""
     b = stack([operand(rng, n, k, granularity, dtype) for _ in range(groups)])
     values, sf = (x.swapaxes(1, 2).copy() if turn else x for x in (b.values, b.sf))
-    return scaled(put_apart(place, values, extra), place, sf, granularity), b.real
+    fast = fast and granularity == (1, 128)
+    return scaled(put_apart(place, values, extra), place, sf, granularity, fast), b.real
 
 
 def after_the_sum(rng: Any, shape: Any, groups: int, n: int, steps: Any) -> dict[str, Any]:
@@ -147,14 +161,14 @@ def check_rows(
     place: Place, rng: Any, labels: Any, groups: int, n: int, k: int, form: dict[str, Any], *,
     granularity: Any = PAIR, dtypes: Any = (E4M3, E4M3), out_dtype: str = "float32",
     layout: str = "nt", extra: int = 0, steps: Any = (), in_place: bool = False,
-    policy: Any = None,
+    policy: Any = None, fast: bool = False,
 ) -> None:  # fmt: skip
     """grouped_gemm with the form's arguments; `labels` says which group a row belongs to."""
     labels = np.asarray(labels)
     m, none = len(labels), labels < 0
     a = operand(rng, m, k, granularity[0], dtypes[0])
     b, b_real = experts_at(
-        place, rng, groups, n, k, granularity[1], dtypes[1], layout == "nn", extra
+        place, rng, groups, n, k, granularity[1], dtypes[1], layout == "nn", extra, fast
     )
     after = after_the_sum(rng, (m,), groups, n, steps)
     want = np.zeros((m, n))
@@ -164,7 +178,7 @@ def check_rows(
     poison(a.values, none)
     if granularity[0] and granularity[0][0] == 1:
         poison(a.sf, none)
-    left = scaled(put_apart(place, a.values, extra), place, a.sf, granularity[0])
+    left = scaled(put_apart(place, a.values, extra), place, a.sf, granularity[0], fast)
     scales = None if granularity == (None, None) else granularity
     out = run(
         place,
@@ -180,14 +194,14 @@ def check_masked(
     place: Place, rng: Any, rows: Any, most: int, n: int, k: int, *, vector: Any = None,
     granularity: Any = PAIR, dtypes: Any = (E4M3, E4M3), out_dtype: str = "float32",
     layout: str = "nt", extra: int = 0, steps: Any = (), in_place: bool = False,
-    policy: Any = None,
+    policy: Any = None, fast: bool = False,
 ) -> None:  # fmt: skip
     """masked_gemm of len(rows) groups of `most` rows; `vector` is `rows` at the place."""
     groups = len(rows)
     mask = np.arange(most) < np.asarray(rows)[:, None]
     a = stack([operand(rng, most, k, granularity[0], dtypes[0]) for _ in range(groups)])
     b, b_real = experts_at(
-        place, rng, groups, n, k, granularity[1], dtypes[1], layout == "nn", extra
+        place, rng, groups, n, k, granularity[1], dtypes[1], layout == "nn", extra, fast
     )
     after = after_the_sum(rng, (groups, most), groups, n, steps)
     want = np.zeros((groups, most, n))
@@ -196,7 +210,7 @@ def check_masked(
     poison(a.values, ~mask)
     if granularity[0] and granularity[0][0] == 1:
         poison(a.sf, ~mask)
-    left = scaled(put_apart(place, a.values, extra), place, a.sf, granularity[0])
+    left = scaled(put_apart(place, a.values, extra), place, a.sf, granularity[0], fast)
     counts = put_vector(place, rows) if vector is None else vector
     scales = None if granularity == (None, None) else granularity
     out = run(
@@ -211,7 +225,7 @@ def check_masked(
 
 def k_side(
     place: Place, rng: Any, rows: int, sizes: Any, rest: int, granularity: Any, dtype: str,
-    turn: bool, extra: int,
+    turn: bool, extra: int, fast: bool,
 ) -> Any:  # fmt: skip
     """(the operand as the call takes it, real matrices); NaN bytes in the last `rest` of K."""
     parts = [operand(rng, rows, size, granularity, dtype) for size in sizes]
@@ -225,20 +239,20 @@ def k_side(
     if turn:
         values, sf = values.T.copy(), sf.T.copy()
     real = [part.real for part in parts]
-    return scaled(put_apart(place, values, extra), place, sf, granularity), real
+    return scaled(put_apart(place, values, extra), place, sf, granularity, fast), real
 
 
 def check_k(
     place: Place, rng: Any, sizes: Any, m: int, n: int, *, rest: int = 0, vector: Any = None,
     granularity: Any = (1, 128), dtype: str = E4M3, out_dtype: str = "float32",
     layout: str = "nt", extra: int = 0, steps: Any = (), in_place: bool = False,
-    policy: Any = None,
+    policy: Any = None, fast: bool = False,
 ) -> None:  # fmt: skip
     """k_grouped_gemm; `rest` of K after the last group is NaN."""
     sizes = [int(size) for size in sizes]
     common = (granularity, dtype)
-    a, lefts = k_side(place, rng, m, sizes, rest, *common, layout[0] == "t", extra)
-    b, rights = k_side(place, rng, n, sizes, rest, *common, layout[1] == "n", extra)
+    a, lefts = k_side(place, rng, m, sizes, rest, *common, layout[0] == "t", extra, fast)
+    b, rights = k_side(place, rng, n, sizes, rest, *common, layout[1] == "n", extra, fast)
     after = after_the_sum(rng, (len(sizes), m), len(sizes), n, steps)
     want = np.zeros((len(sizes), m, n))
     for g, (left, right) in enumerate(zip(lefts, rights, strict=True)):

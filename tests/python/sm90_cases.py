@@ -21,8 +21,7 @@ import numpy as np
 import deepgemm
 import oracle
 from gpu_place import Place, contents
-from grouped_oracle import labels_of, skewed
-from grouped_place import check_k, check_masked, check_rows, put_vector
+from sm90_grouped_cases import GROUPED_CASES
 from test_gpu_gemm import check, operands
 
 MODES = (
@@ -40,8 +39,6 @@ def tile(m: int, n: int, consumers: int = 2, **fields: Any) -> dict[str, Any]:
 
 
 TILES = {
-    "256x128 ordered": tile(256, 128, cluster_n=1, cluster_m=1, ordered=True),
-    "192x96": tile(192, 96, 3, cluster_n=1, cluster_m=1),
     "256x128 cluster 1x2 ordered": tile(256, 128, cluster_n=2, cluster_m=1, ordered=True),
     "256x128 cluster 1x2": tile(256, 128, cluster_n=2, cluster_m=1, ordered=False),
     "128x192 cluster 2x1": tile(128, 192, cluster_m=2, cluster_n=1),
@@ -55,6 +52,8 @@ TILES = {
     "64x64 cluster 2x1": tile(64, 64, 1, cluster_m=2, cluster_n=1),
     "64x32": tile(64, 32, 1, cluster_m=1, cluster_n=1),
     "64x32 cluster 2x1": tile(64, 32, 1, cluster_m=2, cluster_n=1),
+    "256x128 ordered": tile(256, 128, cluster_n=1, cluster_m=1, ordered=True),
+    "192x96": tile(192, 96, 3, cluster_n=1, cluster_m=1),
 }
 SPLITS = {
     "64x64 K split in 2": tile(64, 64, 1, cluster_k=2),
@@ -190,56 +189,6 @@ def general(place: Place, rng: np.random.Generator, seed: int) -> None:
     check(place, rng, shape, granularity=((1, 32), (0, 0)), policy={"kernel": "general"})
 
 
-GENERAL = {"kernel": "general"}
-GRANULARITIES = (((1, 128), (128, 128)), ((1, 32), (0, 0)), (None, None))
-
-
-def general_rows(place: Place, rng: np.random.Generator, seed: int) -> None:
-    """Few CTAs, so that each has tiles of several groups; every form but labels."""
-    sizes = skewed(rng, (3, 6, 40)[seed % 3], 140)
-    ends = np.cumsum(sizes)
-    name, values = (
-        ("group_sizes", sizes),
-        ("group_offsets", np.array([0, *ends])),
-        ("group_ends", ends),
-    )[seed % 3]
-    form = {name: put_vector(place, values, (np.int32, np.int64)[seed % 2], 1 + seed % 2)}
-    with deepgemm.options(num_sms=(1, 3, 0)[seed // 2 % 3]):
-        check_rows(
-            place, rng, labels_of(sizes, 143), len(sizes), (65, 8)[seed % 2], (144, 33)[seed % 2],
-            form, granularity=GRANULARITIES[seed // 3 % 3],
-            layout=("nt", "nn")[seed % 2], steps=((), ("bias", "c", "alpha"))[seed % 2], extra=5,
-            policy=GENERAL,
-        )  # fmt: skip
-
-
-def general_labels(place: Place, rng: np.random.Generator, seed: int) -> None:
-    labels = np.repeat(rng.integers(-1, 4, 40), rng.integers(1, (3, 12, 30)[seed % 3], 40))[:150]
-    form = {"labels": put_vector(place, labels, (np.int32, np.int64)[seed % 2])}
-    with deepgemm.options(num_sms=(1, 3, 0)[seed // 2 % 3]):
-        check_rows(place, rng, labels, 4, (70, 8)[seed % 2], 48, form,
-                   granularity=GRANULARITIES[seed // 3 % 3], steps=((), ("c",))[seed % 2],
-                   in_place=seed % 2 == 1, policy=GENERAL)  # fmt: skip
-
-
-def general_masked(place: Place, rng: np.random.Generator, seed: int) -> None:
-    most, groups = (70, 3)[seed % 2], (4, 40)[seed % 2]
-    rows = rng.integers(0, most + 1, groups)
-    with deepgemm.options(num_sms=(1, 3, 0)[seed // 2 % 3]):
-        check_masked(place, rng, rows, most, (70, 8)[seed % 2], 48, extra=3, policy=GENERAL,
-                     granularity=GRANULARITIES[seed // 3 % 3],
-                     steps=((), ("bias", "c"))[seed // 2 % 2], in_place=seed % 4 == 2)  # fmt: skip
-
-
-def general_k(place: Place, rng: np.random.Generator, seed: int) -> None:
-    sizes = 16 * skewed(rng, (3, 40)[seed % 2], (30, 60)[seed % 2])
-    with deepgemm.options(num_sms=(1, 3, 0)[seed // 2 % 3]):
-        check_k(place, rng, sizes, (70, 3)[seed % 2], (65, 9)[seed % 2], rest=16, extra=seed % 3,
-                layout=("nt", "tn", "nn", "tt")[seed % 4],
-                steps=((), ("c", "alpha"))[seed // 2 % 2], in_place=seed % 4 == 3,
-                policy=GENERAL)  # fmt: skip
-
-
 def quantized(place: Place, rng: np.random.Generator, seed: int) -> None:
     x = rng.standard_normal((67, 300)).astype(np.float32)
     for granularity in ((1, 128), (128, 128), (1, 0), (0, 0)):
@@ -272,13 +221,7 @@ def _cases() -> dict[str, Case]:
     cases |= {name: split(policy) for name, policy in SPLITS.items()}
     cases |= {name: decode(tokens, policy) for name, (tokens, policy) in DECODES.items()}
     cases |= {"decode, dependent launch": dependent(8), "tiles, dependent launch": dependent(300)}
-    cases |= {"general": general, "quantize": quantized}
-    return cases | {
-        "grouped, general": general_rows,
-        "labels, general": general_labels,
-        "masked, general": general_masked,
-        "k grouped, general": general_k,
-    }
+    return cases | {"general": general, "quantize": quantized} | GROUPED_CASES
 
 
 CASES = _cases()

@@ -30,7 +30,7 @@ PRODUCER, STORE = "pipeline/producer.cuh", "epilogue/store.cuh"
 CONFIG, MULTIPLY = "common/gemm_config.cuh", "mma/multiply.cuh"
 SUM, WARPS = "epilogue/cluster_sum.cuh", "scale/scale_warps.cuh"
 GEMM, FEW = "kernels/fp8_gemm.cuh", "kernels/fp8_decode.cuh"
-GROUPED = "kernels/general_grouped.cuh"
+GROUPED, ROWS = "kernels/general_grouped.cuh", "grouped, 128x128"
 
 FAULTS = (
     # The ring
@@ -119,7 +119,7 @@ FAULTS = (
           "constexpr u16 both = 15;", "not there"),
     # Tails
     Fault("the second 32 factors of a tile are the first", "64x64, K of 35 blocks", WARPS,
-          "same_tile ? first + 32 : 0, range);", "0, range);"),
+          "same_tile ? first + 32 : 0, common);", "0, common);"),
     Fault("a group of tiles wider than what is left", "64x64, 143 tiles", "scheduler/raster.cuh",
           "min_of(group, inner_extent - which * group)", "group"),
     Fault("a warpgroup beside takes its neighbour's scale block", "128x192, side by side",
@@ -203,4 +203,39 @@ FAULTS = (
     Fault("a CTA takes its neighbour's tiles", "labels, general", GROUPED,
           "Walk walk(p.groups, general_tiling(p), ptx::cta_index(), ptx::cta_count());",
           "Walk walk(p.groups, general_tiling(p), ptx::cta_index(), ptx::cta_count() + 1);"),
+    Fault("FP8: rows of the next group are copied too", ROWS, STORE,
+          "if (m < rows && ", "if (m < rows + 3 && "),
+    Fault("FP8: TMA stores a tile that another group shares", ROWS, STORE,
+          "if (rows_from_unit(place.tile, first) < C.units_per_store() * unit_rows) {",
+          "if (rows_from_unit(place.tile, first) < 1) {"),
+    Fault("FP8: rows are copied before the warp has staged them", ROWS, STORE,
+          "  ptx::sync_warp();\n#pragma unroll 1\n  for (int i = 0; i < C.units_per_store()",
+          "#pragma unroll 1\n  for (int i = 0; i < C.units_per_store()"),
+    Fault("FP8: the general epilogue does not clip at the group's end", "masked, 64x64", STORE,
+          "end = min_of(tile.end, p.m);", "end = p.m;"),
+    Fault("FP8: b of the first group for all", ROWS, PRODUCER,
+          "matrix_of_b<C>(tile), rank, ring.full()", "0, rank, ring.full()"),
+    Fault("FP8: factors of b of the first group for all", ROWS, WARPS,
+          "address += tile.group * p.groups.sfb;", ""),
+    Fault("FP8: a of the first group for all", "masked, 128x128", PRODUCER,
+          "const int matrix = matrix_of_a<C>(p, tile);", "const int matrix = 0;"),
+    Fault("FP8: out of the first group for all", "masked, 128x128", STORE,
+          "ptx::tma_store_3d(p.out, column, row, matrix_of_out<C>(p, place.tile), source);",
+          "ptx::tma_store_3d(p.out, column, row, 0, source);"),
+    Fault("FP8: a group's K begins with the array's", "k grouped, 64x64", PRODUCER,
+          "ring.a(), p.a, tile.k + kb * block_k", "ring.a(), p.a, kb * block_k"),
+    Fault("FP8: a group's factors begin with the array's", "k grouped, 64x64", PRODUCER,
+          "const int block = tile.block + kb;", "const int block = kb;"),
+    Fault("FP8: K of the next group is multiplied", "k grouped, 128x128", CONSUMER,
+          "    if constexpr (C.k_grouped() && Last) clear_past_group();", ""),
+    Fault("FP8: zeros that WGMMA may not see", "k grouped, 64x64", CONSUMER,
+          "    ptx::fence_async_proxy();\n    ptx::named_barrier_sync(clear_barrier",
+          "    ptx::named_barrier_sync(clear_barrier", "fence.proxy.async"),
+    Fault("FP8: WGMMA before all have written zeros", "k grouped, 128x128", CONSUMER,
+          "    ptx::named_barrier_sync(clear_barrier, C.consumers * 128);", ""),
+    Fault("FP8: the stage of a group without K is not given back", "k grouped, 64x64", CONSUMER,
+          "    release<C>(ring, ring.stage, writer);\n    ring.advance();", "    ring.advance();",
+          "deadlock"),
+    Fault("FP8: nothing arrives for a group without K", "k grouped, 64x64", PRODUCER,
+          "        ptx::mbarrier_arrive(ring.full());  // nothing to bring", "", "deadlock"),
 )  # fmt: skip

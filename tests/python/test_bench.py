@@ -11,7 +11,7 @@ import pytest
 
 import deepgemm
 from deepgemm._library import ext
-from deepgemm.bench import dense, jit, machine, report, suites
+from deepgemm.bench import dense, grouped, jit, machine, report, suites
 from deepgemm.bench.machine import hopper_gpus
 from deepgemm.cli import bench
 
@@ -312,3 +312,26 @@ def test_kernels_are_dealt_out_between_flushes() -> None:
             support.split(broken, ["fill"], 2, 2)
     with pytest.raises(RuntimeError, match="profiler: found 0"):
         support.split(events, [], 2, 2)
+
+
+def test_grouped_cases_have_their_totals() -> None:
+    for case in grouped.CASES:
+        sizes = case.sizes()
+        assert len(sizes) == case.groups
+        assert (sizes > 0).all()
+        assert (sizes == case.sizes()).all()  # the same for each call
+        if case.kind == "masked":
+            assert sizes.max() <= grouped.MASKED_ROWS
+            assert 0.7 * case.rows - 1 <= sizes.min()
+        else:
+            assert sizes.sum() == (case.k if case.kind == "along K" else case.rows)
+        if case.kind in ("padded", "along K"):
+            assert not (sizes % 128).any()
+    assert {case.kind for case in grouped.QUICK} == {"padded", "natural", "masked", "along K"}
+    assert len({case.label for case in grouped.CASES}) == len(grouped.CASES)
+
+
+def test_a_table_of_groups_names_them() -> None:
+    text = report.markdown(report.document(HEAD, [row(op="masked_gemm", groups=8)]))
+    assert "| op | groups | M |" in text
+    assert "| masked_gemm | 8 |" in text

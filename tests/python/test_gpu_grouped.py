@@ -21,6 +21,7 @@ from gpu_place import Place, run_in_a_child
 from grouped_oracle import labels_of, skewed, slices
 from grouped_place import (
     E4M3,
+    GENERAL,
     Guarded,
     check_k,
     check_masked,
@@ -32,7 +33,6 @@ from grouped_place import (
 
 SIZES = [5, 0, 1, 130, 0, 17]
 NONE = (None, None)
-GENERAL = {"kernel": "general"}
 STEPS = ((), ("bias",), ("c",), ("alpha",), ("activation",), ("bias", "c", "alpha", "activation"))
 Forms = Iterator[tuple[dict[str, Any], np.ndarray]]
 

@@ -19,6 +19,7 @@ import pytest
 
 import test_gpu_gemm
 import test_gpu_grouped
+import test_gpu_grouped_fp8
 import test_gpu_quantize
 from sm90_cases import CASES, MODES
 from sm90_faults import FAULTS, Fault
@@ -29,10 +30,10 @@ SEEDS = 20
 SECONDS = 240
 Done = subprocess.CompletedProcess[str]
 BODIES: list[tuple[ModuleType, str]] = [
-    (test_gpu_gemm, name) for name in test_gpu_gemm.BODIES if name != "repeat"
-]
-BODIES += [
-    (module, name) for module in (test_gpu_grouped, test_gpu_quantize) for name in module.BODIES
+    (module, name)
+    for module in (test_gpu_gemm, test_gpu_grouped, test_gpu_grouped_fp8, test_gpu_quantize)
+    for name in module.BODIES
+    if name != "repeat"
 ]
 
 pytestmark = [
@@ -136,7 +137,13 @@ def test_a_planted_fault_is_caught(ahead: dict[str, Ahead], index: int) -> None:
 def test_a_report_says_where_and_how_to_repeat_it(tmp_path: Path) -> None:
     wish = "pipeline/ring.cuh@@ptx::mbarrier_wait(full(), phase);@@"
     done = cases(tmp_path, "64x64", SEEDS, SM90_MODEL_MUTATE=wish)
-    for words in ("scale/promote.cuh:", "CTA ", "warp ", "SM90_MODEL_MODE=", "SM90_MODEL_SEED="):
+    for words in (
+        "pipeline/consumer.cuh:",
+        "CTA ",
+        "warp ",
+        "SM90_MODEL_MODE=",
+        "SM90_MODEL_SEED=",
+    ):
         assert words in done.stderr
 
 

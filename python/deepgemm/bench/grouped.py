@@ -1,7 +1,7 @@
 """`deepgemm bench grouped`: FP8 products of many groups, checked in the same run.
 
-Their rival is cuBLASLt's tensor-wise product of as many rows with one matrix: what the rows would
-take if they all belonged to one group, and without block scales.
+Their rival is cuBLASLt's tensor-wise product of one group with all rows, or all of K: the same
+operations, but one matrix for all and no block scales.
 """
 
 from __future__ import annotations
@@ -17,42 +17,49 @@ import deepgemm
 from deepgemm.bench.report import Row
 
 RIVAL = "cublaslt-tensorwise, one group"
-MAX_ERROR = 1e-5
+MAX_ERROR = {"bfloat16": 1e-5, "float32": 1e-6}
 MASKED_ROWS = 4096
 BLOCKS = ((1, 128), (128, 128))
 
 
 @dataclass(frozen=True)
 class Case:
-    """Groups of rows [rows, K], each times a matrix [N, K] of its own, BF16 out.
+    """Groups of rows [rows, K], each times a matrix [N, K] of its own, BF16 out; or groups of K.
 
-    masked: each group has a matrix of MASKED_ROWS rows of which about `rows` count; else `rows` are
-    those of all groups together. `natural`: sizes as they come; else multiples of 128.
+    kind "padded", "natural": `rows` are those of all groups together; in sizes that are multiples
+    of 128, or as they come. "masked": each group has a matrix of MASKED_ROWS rows of which about
+    `rows` count. "along K": [rows, k_g] times [N, k_g]^T added to a matrix in FP32 for each group;
+    `k` is that of all groups.
     """
 
+    kind: str
     groups: int
     rows: int
     n: int
     k: int
-    masked: bool = False
-    natural: bool = False
     peer_us: float | None = None  # of the torch-only DeepGEMM on such a card, as published
 
     @property
     def label(self) -> str:
         """Short name."""
-        kind = "masked" if self.masked else "natural" if self.natural else "padded"
-        return f"{kind} {self.groups}x{self.rows}x{self.n}x{self.k}"
+        return f"{self.kind} {self.groups}x{self.rows}x{self.n}x{self.k}"
+
+    @property
+    def op(self) -> str:
+        """The operation's name."""
+        return {"masked": "masked_gemm", "along K": "k_grouped_gemm"}.get(self.kind, "grouped_gemm")
 
     def sizes(self) -> np.ndarray[Any, Any]:
-        """Rows of each group: 0.7 to 1.3 of the mean, the same for each call."""
+        """Rows, or K, of each group: 0.7 to 1.3 of the mean, the same for each call."""
         rng = np.random.default_rng(self.groups * self.rows + self.n)
         spread = rng.uniform(0.7, 1.3, self.groups)
-        if self.masked:
-            return np.maximum(1, self.rows * spread).astype(np.int32)
-        step = 1 if self.natural else 128
-        sizes = (spread / spread.sum() * self.rows / step).astype(np.int32) * step
-        sizes[-1] += self.rows - sizes.sum()
+        if self.kind == "masked":
+            return np.asarray(np.maximum(1, self.rows * spread), np.int32)
+        total, step = self.k if self.kind == "along K" else self.rows, 128
+        if self.kind == "natural":
+            step = 1
+        sizes = np.asarray(spread / spread.sum() * total / step, np.int32) * step
+        sizes[-1] += total - sizes.sum()
         return sizes
 
 
@@ -84,28 +91,36 @@ _MASKED = (
     (6, 20, 4096, 4096, 36),
     (6, 20, 4096, 2048, 21),
 )
-CASES = (
-    *(Case(g, m, n, k, peer_us=us) for g, m, n, k, us in _CONTIGUOUS),
-    *(Case(g, m - 100, n, k, natural=True) for g, m, n, k, _ in _CONTIGUOUS),
-    *(Case(g, m, n, k, masked=True, peer_us=us) for g, m, n, k, us in _MASKED),
+_ALONG_K = (
+    (4, 4096, 7168, 34304, 1988),
+    (4, 7168, 2048, 32896, 980),
+    (8, 4096, 7168, 35968, 2176),
+    (8, 7168, 2048, 33920, 1057),
+    (16, 4096, 7168, 34432, 2314),
+    (16, 7168, 2048, 34304, 1146),
 )
-QUICK = (CASES[3], CASES[11], CASES[23], CASES[27], CASES[31])
+CASES = (
+    *(Case("padded", g, m, n, k, us) for g, m, n, k, us in _CONTIGUOUS),
+    *(Case("natural", g, m - 100, n, k) for g, m, n, k, _ in _CONTIGUOUS),
+    *(Case("masked", g, m, n, k, us) for g, m, n, k, us in _MASKED),
+    *(Case("along K", g, m, n, k, us) for g, m, n, k, us in _ALONG_K),
+)
+QUICK = (CASES[3], CASES[11], CASES[19], CASES[23], CASES[27], CASES[31], CASES[33])
+
+Calls = tuple[Callable[[], Any], Callable[[], Any], float]  # ours, the rival's, our error
 
 
-def _prepare(case: Case, support: Any) -> tuple[Callable[[], Any], Callable[[], Any], float]:
-    """Return (our call, the rival's call, our error against FP64 over three groups)."""
+def _rows(case: Case, support: Any) -> Calls:
     sizes = case.sizes()
     total = int(sizes.sum())
     a = deepgemm.quantize(support.random_matrix(total, case.k, 1), BLOCKS[0])
-    b = support.stack(
-        [deepgemm.quantize(support.random_matrix(case.n, case.k, 2 + g), BLOCKS[1])
-         for g in range(case.groups)]
-    )  # fmt: skip
-    vector = support.upload(sizes)
-    rival = support.cublaslt_tensorwise(a.values, b.values[0], "bfloat16")
-    if case.masked:
+    matrices = (support.random_matrix(case.n, case.k, 2 + g) for g in range(case.groups))
+    b = support.stack([deepgemm.quantize(matrix, BLOCKS[1]) for matrix in matrices])
+    vector, masked = support.upload(sizes), case.kind == "masked"
+    rows = case.groups * MASKED_ROWS if masked else total
+    out = support.empty(rows, case.n, "bfloat16")
+    if masked:
         spread = support.masked_stack(a, sizes, MASKED_ROWS)
-        out = support.empty(case.groups * MASKED_ROWS, case.n, "bfloat16")
         out = out.view(case.groups, MASKED_ROWS, case.n)
 
         def ours() -> Any:
@@ -113,7 +128,6 @@ def _prepare(case: Case, support: Any) -> tuple[Callable[[], Any], Callable[[], 
                 spread, b, vector, out, expected_rows=case.rows, granularity=BLOCKS
             )
     else:
-        out = support.empty(total, case.n, "bfloat16")
 
         def ours() -> Any:
             return deepgemm.grouped_gemm(a, b, vector, out, granularity=BLOCKS)
@@ -122,37 +136,64 @@ def _prepare(case: Case, support: Any) -> tuple[Callable[[], Any], Callable[[], 
     begins = np.cumsum(sizes) - sizes
     error = 0.0
     for g in {0, case.groups // 2, case.groups - 1}:
-        rows = slice(int(begins[g]), int(begins[g] + sizes[g]))
-        found = out[g, : sizes[g]] if case.masked else out[rows]
-        mine = deepgemm.Quantized(a.values[rows], a.sf[rows], BLOCKS[0])
-        matrix = deepgemm.Quantized(b.values[g], b.sf[g], BLOCKS[1])
-        error = max(error, support.error_against_fp64(found, mine, matrix, BLOCKS))
-    return ours, rival, float(error)
+        mine = slice(int(begins[g]), int(begins[g] + sizes[g]))
+        found = out[g, : sizes[g]] if masked else out[mine]
+        left = deepgemm.Quantized(a.values[mine], a.sf[mine], BLOCKS[0])
+        right = deepgemm.Quantized(b.values[g], b.sf[g], BLOCKS[1])
+        error = max(error, support.error_against_fp64(found, left, right, BLOCKS))
+    return ours, support.cublaslt_tensorwise(a.values, b.values[0], "bfloat16"), error
+
+
+def _along_k(case: Case, support: Any) -> Calls:
+    sizes, rows = case.sizes(), (1, 128)
+    a = deepgemm.quantize(support.random_matrix(case.rows, case.k, 1), rows)
+    b = deepgemm.quantize(support.random_matrix(case.n, case.k, 2), rows)
+    out = support.zeros(case.groups * case.rows, case.n, "float32")
+    out = out.view(case.groups, case.rows, case.n)
+    vector = support.upload(sizes)
+
+    def ours() -> Any:
+        return deepgemm.k_grouped_gemm(a, b, vector, out, c=out)
+
+    ours()
+    end = np.cumsum(sizes)
+    error = 0.0
+    for g in {0, case.groups - 1}:
+        k = slice(int(end[g] - sizes[g]), int(end[g]))
+        blocks = slice(k.start // 128, k.stop // 128)
+        left, right = (deepgemm.Quantized(x.values[:, k], x.sf[:, blocks], rows) for x in (a, b))
+        error = max(error, support.error_against_fp64(out[g], left, right, (rows, rows)))
+    return ours, support.cublaslt_accumulating(a.values, b.values), error
 
 
 def measure(case: Case, support: Any, repeat: int) -> Row:
     """Measure one case in burst and return its row."""
-    ours, rival, error = _prepare(case, support)
+    along_k = case.kind == "along K"
+    ours, rival, error = (_along_k if along_k else _rows)(case, support)
     us, rival_us = (
         statistics.median(samples) for samples in support.burst_us([ours, rival], repeat)
     )
-    rows = int(case.sizes().sum())
-    moved = rows * case.k * (1 + 4 / 128) + rows * case.n * 2
-    moved += case.groups * case.n * case.k * (1 + 4 / 128 / 128)
+    rows = case.rows if along_k else int(case.sizes().sum())
+    moved = rows * case.k * (1 + 4 / 128)
+    if along_k:
+        moved += case.n * case.k * (1 + 4 / 128) + 8.0 * case.groups * rows * case.n
+    else:
+        moved += case.groups * case.n * case.k * (1 + 4 / 128 / 128) + 2.0 * rows * case.n
     return {
-        "op": "masked_gemm" if case.masked else "grouped_gemm",
+        "op": case.op,
         "m": rows,
         "n": case.n,
         "k": case.k,
         "groups": case.groups,
         "layout": "nt",
         "in_dtype": "float8_e4m3fn",
-        "out_dtype": "bfloat16",
+        "out_dtype": "float32" if along_k else "bfloat16",
+        "accumulate": along_k,
         "mode": "burst",
         "us": round(us, 3),
         "tflops": round(2.0 * rows * case.n * case.k / us / 1e6, 1),
         "gbps": round(moved / us / 1e3, 1),
-        "error": error,
+        "error": float(error),
         "rival": RIVAL,
         "rival_us": round(rival_us, 3),
         "ratio": round(rival_us / us, 4),
@@ -167,4 +208,4 @@ def measure_all(cases: tuple[Case, ...], support: Any, repeat: int) -> Iterator[
 
 def is_right(row: Row) -> bool:
     """Tell whether a row's error is within the numbers contract; NaN is not."""
-    return bool(row["error"] <= MAX_ERROR)
+    return bool(row["error"] <= MAX_ERROR[row["out_dtype"]])
