@@ -144,6 +144,16 @@ std::vector<std::uint8_t> take(Cta& cta, Address source, const TensorMapBytes& m
   return box;
 }
 
+// Where a box begins in global memory must be a multiple of 16 bytes, coordinates included.
+void check_start(const TensorMapBytes& map, const Coordinates& at, const Where& where) {
+  if (at.values[0] * map.element_bytes % 16 == 0) return;
+  Machine::current().fail("TMA at innermost coordinate " + std::to_string(at.values[0]) + " of " +
+                              std::to_string(map.element_bytes) +
+                              "-byte elements, which is no multiple of 16 bytes: an illegal "
+                              "instruction on an H200",
+                          where);
+}
+
 }  // namespace
 
 void tma_load(Address target, const void* opaque, const Coordinates& at, Address barrier,
@@ -151,6 +161,7 @@ void tma_load(Address target, const void* opaque, const Coordinates& at, Address
   Machine& machine = Machine::current();
   machine.maybe_yield();
   const TensorMapBytes map = map_of(opaque, where);
+  check_start(map, at, where);
   Cluster& cluster = *self().cta->cluster;
   const unsigned mask = cta_mask != 0 ? cta_mask : 1U << self().cta->rank;
   if (mask >> cluster.ctas.size() != 0) machine.fail("multicast to a CTA that is not there", where);
@@ -172,6 +183,7 @@ void tma_store(const void* opaque, const Coordinates& at, Address source, bool a
   Machine& machine = Machine::current();
   machine.maybe_yield();
   const TensorMapBytes map = map_of(opaque, where);
+  check_start(map, at, where);
   Thread& t = self();
   Cta& cta = *t.cta;
   const std::string what = describe("the TMA store", at, where);

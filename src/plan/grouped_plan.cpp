@@ -106,6 +106,9 @@ heuristics::GemmRequest request_of(const GroupedCall& call, const SmBudget& sms)
   request.scales_by_tma =
       request.scales_by_tma && takes_factors_by_tma(a, layout, layout.a_matrices(), layout.sfa) &&
       (!request.column_scales || takes_factors_by_tma(b, layout, layout.b_matrices(), layout.sfb));
+  // TMA starts at multiples of 16 bytes, and groups of rows start anywhere: four factors are 16
+  // bytes. An H200 takes any other start for an illegal instruction.
+  if (layout.kind == GroupKind::rows) request.scales_by_tma = false;
   request.schedule = schedule_of(layout);
   request.groups = layout.groups;
   (layout.kind == GroupKind::k ? request.k : request.m) = std::max<std::int64_t>(1, call.expected);

@@ -99,7 +99,7 @@ TEST_CASE("rows of one matrix: b has a matrix per group, the others one for all"
   const GemmPlan plan = plan_of(call);
   CHECK(plan.choice.config.schedule == Schedule::groups);
   CHECK(plan.choice.config.epilogue == Epilogue::store);
-  CHECK(plan.choice.config.scales_by_tma);
+  CHECK_FALSE(plan.choice.config.scales_by_tma);  // groups start anywhere, TMA does not
 }
 
 TEST_CASE("each form of the vector is named to the kernel; labels have a schedule of their own") {
@@ -187,9 +187,10 @@ TEST_CASE("C is added in the general epilogue, whatever it is for dense products
   CHECK(plan_of(call).choice.config.epilogue == Epilogue::general);
 }
 
-TEST_CASE("row-major factors of a are loaded by warps") {
-  GroupedArgs args = rows_args();
-  args.a.sf->strides = {16, 1};
+TEST_CASE("row-major factors of a are loaded by warps, others of masks by TMA") {
+  MaskedArgs args = masked_args();
+  CHECK(plan_of(call_of(args)).choice.config.scales_by_tma);
+  args.a.sf->strides = {16 * 1024, 16, 1};
   CHECK_FALSE(plan_of(call_of(args)).choice.config.scales_by_tma);
 }
 

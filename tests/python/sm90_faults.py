@@ -236,6 +236,8 @@ FAULTS = (
     Fault("FP8: the stage of a group without K is not given back", "k grouped, 64x64", CONSUMER,
           "    release<C>(ring, ring.stage, writer);\n    ring.advance();", "    ring.advance();",
           "deadlock"),
+    Fault("FP8: K of a lying vector begins between 16 bytes", "k grouped, sizes that lie",
+          "scheduler/schedule.cuh", "tile.k & -16", "tile.k", "no multiple of 16 bytes"),
     Fault("FP8: nothing arrives for a group without K", "k grouped, 64x64", PRODUCER,
           "        ptx::mbarrier_arrive(ring.full());  // nothing to bring", "", "deadlock"),
 )  # fmt: skip

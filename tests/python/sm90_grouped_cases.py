@@ -10,7 +10,16 @@ import numpy as np
 import deepgemm
 from gpu_place import Place
 from grouped_oracle import labels_of, skewed
-from grouped_place import GENERAL, check_k, check_masked, check_rows, put_vector
+from grouped_place import (
+    E4M3,
+    GENERAL,
+    Guarded,
+    check_k,
+    check_masked,
+    check_rows,
+    operand,
+    put_vector,
+)
 
 Case = Callable[[Place, np.random.Generator, int], None]
 GRANULARITIES = (((1, 128), (128, 128)), ((1, 32), (0, 0)), (None, None))
@@ -119,8 +128,19 @@ def fp8_k(tile_fields: dict[str, Any]) -> Case:
     return body
 
 
+def lying_k(place: Place, rng: np.random.Generator, seed: int) -> None:
+    """Sizes that are no multiples of 16: wrong numbers, but the kernel ends and stays inside."""
+    a, b = (operand(rng, rows, 256, (1, 128), E4M3) for rows in (70, 24))
+    operands = [(place.put(x.values), place.put(x.sf)) for x in (a, b)]
+    sizes = put_vector(place, rng.integers(-3, 100, 4))
+    out = Guarded(place, (4, 70, 24), "float32", 5)
+    deepgemm.k_grouped_gemm(*operands, sizes, out.array, policy={"kernel": "fp8"})
+    out.check_around()
+
+
 def _cases() -> dict[str, Case]:
     cases: dict[str, Case] = {
+        "k grouped, sizes that lie": lying_k,
         "grouped, general": general_rows,
         "labels, general": general_labels,
         "masked, general": general_masked,

@@ -293,7 +293,7 @@ def wrong_vectors(place: Place) -> None:
     # Factors for 2 blocks, NaN behind them; the sizes that need more are cut.
     left, right = (operand(rng, rows, 144, (1, 128), E4M3) for rows in (70, 30))
     operands = [(place.put(x.values), put_apart(place, x.sf, 16)) for x in (left, right)]
-    for values in ([16] * 9, [BIG] * 3, [-1, 160, 5], [WIDE, -WIDE, 144]):
+    for values in ([16] * 9, [BIG] * 3, [-1, 160, 5], [5, 11, 128], [WIDE, -WIDE, 144]):
         vector = put_vector(place, values, np.int64)
         out = Guarded(place, (len(values), 70, 30), "float32", 5)
         found = wrong(lambda x, vector=vector: deepgemm.k_grouped_gemm(*operands, vector, x), out)

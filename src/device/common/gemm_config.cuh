@@ -213,10 +213,10 @@ DEEPGEMM_SHARED_CODE constexpr const char* broken_rule(const GemmConfig& c) {
   if (c.k_grouped() && (c.ordered || !c.column_scales))
     return "groups of K have factors per column, and warpgroups that take no turns";
   if (c.ordered && c.consumers != 2) return "ordered needs two consumer warpgroups";
-  // One partial unit, the sums of all units, and 32 for addresses, scales and the loop; the copy of
-  // staged rows beside factors per column took more.
-  const int registers =
-      c.accumulators() * (1 + c.units()) + 32 + (c.grouped() && c.column_scales ? 8 : 0);
+  // One partial unit, the sums of all units, and 32 for addresses, scales and the loop; with groups
+  // beside factors per column or the general epilogue it took more.
+  const bool more = c.grouped() && (c.column_scales || c.epilogue == Epilogue::general);
+  const int registers = c.accumulators() * (1 + c.units()) + 32 + (more ? 8 : 0);
   if (registers > c.consumer_budget())
     return "accumulators exceed the register budget of the warpgroup";
   if (shared_map(c).total > max_shared_bytes) return "shared memory exceeds 232448 bytes";

@@ -14,8 +14,10 @@ namespace deepgemm::device {
 DEEPGEMM_DEVICE Tile place_of(const GroupTile& tile) {
   return {tile.row, tile.column, tile.group, tile.end};
 }
+// K starts at multiples of 16 bytes for TMA, whatever the sizes say: they are multiples of 16, or
+// lie.
 DEEPGEMM_DEVICE Tile place_of(const KGroupTile& tile) {
-  return {tile.row, tile.column, tile.group, tile.k_end - tile.k, tile.k, tile.block};
+  return {tile.row, tile.column, tile.group, tile.k_end - tile.k, tile.k & -16, tile.block};
 }
 
 // A walk with the interface of a raster, one tile behind it, so that last() costs nothing. All
