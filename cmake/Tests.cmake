@@ -38,11 +38,13 @@ foreach(part IN ITEMS sm90_driver sm90_nvrtc)
 endforeach()
 # Its machine by itself.
 file(GLOB machine_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/model/machine/*.cpp")
-target_sources(sm90_wgmma_test PRIVATE ${machine_sources})
-target_include_directories(sm90_wgmma_test PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/model"
-                                                   "${CMAKE_CURRENT_SOURCE_DIR}/src/device")
-target_compile_options(sm90_wgmma_test PRIVATE -Wno-restrict)
-target_link_libraries(sm90_wgmma_test PRIVATE ${CMAKE_DL_LIBS})
+foreach(machine_test IN ITEMS sm90_wgmma_test sm90_instructions_test)
+  target_sources(${machine_test} PRIVATE ${machine_sources})
+  target_include_directories(${machine_test} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/model"
+                                                     "${CMAKE_CURRENT_SOURCE_DIR}/src/device")
+  target_compile_options(${machine_test} PRIVATE -Wno-restrict)
+  target_link_libraries(${machine_test} PRIVATE ${CMAKE_DL_LIBS})
+endforeach()
 # Kernels are shared objects that find the machine's functions here.
 set_target_properties(sm90_driver PROPERTIES CXX_VISIBILITY_PRESET default)
 target_compile_definitions(sm90_nvrtc

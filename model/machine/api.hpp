@@ -1,6 +1,7 @@
 // What a kernel's ptx/ functions call: the instructions of the modelled machine.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <source_location>
 
@@ -19,6 +20,9 @@ int cluster_rank();
 // ---- Warp: every lane must call the same one, from the same line
 std::uint64_t shuffle(std::uint64_t value, int source_lane, const Where& where);
 void warp_together(const char* kind, const Where& where);
+std::array<std::uint64_t, 32> warp_gather(const char* kind, std::uint64_t value,
+                                          const Where& where);  // every lane's value
+std::uint32_t ballot(bool predicate, const Where& where);       // vote.sync.ballot
 
 // ---- Shared memory, generic proxy
 Address dynamic_shared();
@@ -55,8 +59,15 @@ void tma_store(const void* map, const Coordinates& at, Address source, bool add,
 void tma_commit(const Where& where);
 void tma_wait_read(int pending, const Where& where);
 
+// ---- Bulk copies of bytes: into this CTA, counted by its barrier; out of it, in bulk groups
+void bulk_load(Address target, const void* source, int bytes, Address barrier, const Where& where);
+void bulk_store(void* target, Address source, int bytes, const Where& where);
+
 // ---- WGMMA on partial accumulators: 64 x columns x 32 bytes of K, FP32 sums
 enum class Format : int { e4m3, e5m2, bf16, f16 };
+// mma.sync.m16n8k16 (16-bit elements) and m16n8k32 (8-bit): sum += A * B of a warp's fragments.
+void mma_sync(Format format, float (&sum)[4], const std::uint32_t (&a)[4],
+              const std::uint32_t (&b)[2], const Where& where);
 void wgmma_fence(const Where& where);
 void wgmma(int columns, Format a, Format b, int slot, bool accumulate, std::uint64_t a_descriptor,
            std::uint64_t b_descriptor, const Where& where);

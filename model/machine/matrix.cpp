@@ -10,22 +10,6 @@ namespace {
 
 constexpr Address depth_bytes = 32;
 
-int bytes_of(Format format) { return format == Format::bf16 || format == Format::f16 ? 2 : 1; }
-
-float value_of(Format format, std::uint16_t bits) {
-  using namespace deepgemm::device;
-  switch (format) {
-    case Format::e4m3:
-      return e4m3_to_float(static_cast<u8>(bits));
-    case Format::e5m2:
-      return e5m2_to_float(static_cast<u8>(bits));
-    case Format::bf16:
-      return bfloat16_to_float(bits);
-    default:
-      return half_to_float(bits);
-  }
-}
-
 Address line_of_row(const Matrix& matrix, int row) {
   return matrix.start + static_cast<Address>(row / 8) * matrix.eight_rows +
          static_cast<Address>(row % 8) * matrix.span;
@@ -38,6 +22,22 @@ Address place_of(const Matrix& matrix, int row, Address k) {
 }
 
 }  // namespace
+
+int bytes_of(Format format) { return format == Format::bf16 || format == Format::f16 ? 2 : 1; }
+
+float value_of(Format format, std::uint32_t bits) {
+  using namespace deepgemm::device;
+  switch (format) {
+    case Format::e4m3:
+      return e4m3_to_float(static_cast<u8>(bits));
+    case Format::e5m2:
+      return e5m2_to_float(static_cast<u8>(bits));
+    case Format::bf16:
+      return bfloat16_to_float(static_cast<u16>(bits));
+    default:
+      return half_to_float(static_cast<u16>(bits));
+  }
+}
 
 int depth_of(Format format) { return static_cast<int>(depth_bytes) / bytes_of(format); }
 

@@ -9,8 +9,11 @@
 
 namespace sm90 {
 
+int bytes_of(Format format);
 // Elements along K of one instruction: 32 bytes.
 int depth_of(Format format);
+// An element as a number, from its low bits.
+float value_of(Format format, std::uint32_t bits);
 
 // Rows of `span` bytes in that swizzle, groups of eight of them `eight_rows` apart.
 struct Matrix {

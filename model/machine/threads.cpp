@@ -67,6 +67,21 @@ std::uint64_t shuffle(std::uint64_t value, int source_lane, const Where& where) 
 
 void warp_together(const char* kind, const Where& where) { gather(kind, 0, where); }
 
+std::array<std::uint64_t, 32> warp_gather(const char* kind, std::uint64_t value,
+                                          const Where& where) {
+  gather(kind, value, where);
+  return self().warp->result;
+}
+
+std::uint32_t ballot(bool predicate, const Where& where) {
+  std::uint32_t votes = 0;
+  const auto lanes = warp_gather("vote", predicate ? 1 : 0, where);
+  for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+    votes |= static_cast<std::uint32_t>(lanes[lane]) << lane;
+  }
+  return votes;
+}
+
 // All threads that have not exited.
 void sync_cta(const Where& where) {
   Cta& cta = *self().cta;

@@ -19,15 +19,15 @@ struct ColumnScales {
 };
 
 template <GemmConfig C>
-DEEPGEMM_DEVICE ColumnScales load_column_scales(const GemmParams& p, const Tile& tile, int first,
-                                                const KRange& range) {
+DEEPGEMM_DEVICE ColumnScales load_column_scales(const GemmParams& p, int column, int group,
+                                                int first, const KRange& range) {
   ColumnScales scales;
-  const int block = tile.column / scale_block_n;
+  const int block = column / scale_block_n;
   const int i = first + ptx::lane_index();
-  if (C.column_scales || i >= range.count || tile.column >= p.n) return scales;
+  if (C.column_scales || i >= range.count || column >= p.n) return scales;
   const int kb = range.first + i;
   const float* address = p.sfb_data + block * p.sfb_row + kb * p.sfb_k;
-  if constexpr (C.grouped()) address += tile.group * p.groups.sfb;
+  if constexpr (C.grouped()) address += group * p.groups.sfb;
   scales.near = ptx::load_global_f32(address);
   if constexpr (C.straddles_scales() || C.tile_n > scale_block_n) {
     if ((block + 1) * scale_block_n < p.n) scales.far = ptx::load_global_f32(address + p.sfb_row);
@@ -44,7 +44,7 @@ DEEPGEMM_DEVICE void produce_headers(const GemmParams& p, u32 shared) {
   TileSchedule<C> raster(p);
   if (!raster.valid()) return;
   Tile tile = raster.tile();
-  ColumnScales scales = load_column_scales<C>(p, tile, 0, common);
+  ColumnScales scales = load_column_scales<C>(p, tile.column, tile.group, 0, common);
 #pragma unroll 1
   while (raster.valid()) {
     const bool more = !raster.last();
@@ -54,8 +54,11 @@ DEEPGEMM_DEVICE void produce_headers(const GemmParams& p, u32 shared) {
 #pragma unroll 1
     for (int first = 0; first < range.count; first += 32) {
       const bool same_tile = first + 32 < range.count;
-      const ColumnScales next = load_column_scales<C>(p, same_tile ? tile : next_tile,
-                                                      same_tile ? first + 32 : 0, common);
+      // Fields are chosen by value: a choice between two tiles would put both on the stack.
+      const int column = same_tile ? tile.column : next_tile.column;
+      const int group = same_tile ? tile.group : next_tile.group;
+      const ColumnScales next =
+          load_column_scales<C>(p, column, group, same_tile ? first + 32 : 0, common);
       const int blocks = min_of(32, range.count - first);
 #pragma unroll 1
       for (int i = 0; i < blocks; ++i) {
