@@ -97,8 +97,8 @@ enum {
 };
 
 /* Each row of a [M, K] times the matrix of its group, b [G, N, K]; of group g: out =
- * activation(alpha * A_g @ B_g + bias[g]) + c. Rows of no group are neither read nor written. b_sf
- * is [G, N blocks, K blocks], or one element for all. */
+ * activation(alpha * A_g @ B_g + bias[g]) + c. Rows of no group are not written, nor reach a
+ * result. b_sf is [G, N blocks, K blocks], or one element for all. */
 typedef struct deepgemm_grouped_args {
   uint64_t struct_bytes;
   const deepgemm_tensor* a;

@@ -130,7 +130,7 @@ def k_grouped_gemm(
     """Multiply along each group's slice of K: the gradients of the experts' weights.
 
     ``out[g] = alpha * A[:, slice g] @ B[slice g, :] + c[g]``. Group g has the next ``k_sizes[g]``
-    of K; what follows the last group is not read. A group without K gives 0, or ``c[g]``.
+    of K; what follows the last group is not used. A group without K gives 0, or ``c[g]``.
 
     Factors cover one row and 128 of K, and their blocks are counted per group, so that each group
     starts a block: with sizes of 160 and 128, sf is [rows, 3], its first two blocks cover the 128

@@ -171,14 +171,13 @@ GemmConfig with_policy(const std::vector<GemmChoice>& choices, const Policy& pol
     const GemmConfig config = overridden(choice.config, policy);
     if (std::memcmp(&config, &choice.config, sizeof(config)) == 0) return config;
   }
-  GemmConfig wanted = overridden(choices.front().config, policy);
-  if (!policy.cluster_k) wanted.cluster_k = 1;
+  GemmConfig config = overridden(choices.front().config, policy);
+  if (!policy.cluster_k) config.cluster_k = 1;
   // Larger tiles may need some of the candidate's stages. broken_rule() also keeps shared_map()
   // from sizes that it cannot divide.
-  GemmConfig config = wanted;
   while (!policy.stages && config.stages > 2 && broken_rule(config, r)) --config.stages;
   if (const char* rule = broken_rule(config, r)) {
-    throw ValueError(complaint("policy", describe(wanted), "a legal config", rule));
+    throw ValueError(complaint("policy", describe(config), "a legal config", rule));
   }
   return config;
 }
@@ -200,6 +199,7 @@ std::vector<GemmChoice> candidates(const GemmRequest& request) {
 
 GemmChoice choose(const GemmRequest& request, const Policy* policy) {
   const std::vector<GemmChoice> choices = candidates(request);
+  if (choices.empty()) throw Error("the FP8 kernel has no config for this product");
   if (policy == nullptr) return choices.front();
   GemmChoice choice = cost(with_policy(choices, *policy, request), request);
   set_raster(choice, request, policy);

@@ -102,6 +102,8 @@ heuristics::GemmRequest request_of(const GroupedCall& call, const SmBudget& sms)
   const GroupLayout& layout = call.layout;
   const RowsByK a = operand_a(call.first, call.product), b = operand_b(call.first, call.product);
   heuristics::GemmRequest request = fp8_request(call.product, call.first, a, b, sms.count);
+  // Groups of K have factors per column; of one column they are factors per block as well.
+  if (layout.kind == GroupKind::k) request.column_scales = true;
   request.epilogue = epilogue_of(request.epilogue, call);
   request.scales_by_tma =
       request.scales_by_tma && takes_factors_by_tma(a, layout, layout.a_matrices(), layout.sfa) &&
@@ -145,7 +147,7 @@ GroupedCall grouped_call(const GroupedProblem& problem, const MaskedArgs& args) 
   call.layout.c = distance(args.c);
   call.layout.vector =
       vector_of(args.rows, GroupVectorForm::masks, problem.groups, problem.product.m, 1);
-  call.expected = args.expected_rows.value_or(problem.product.m);
+  call.expected = std::min(args.expected_rows.value_or(problem.product.m), problem.product.m);
   return call;
 }
 
@@ -195,7 +197,7 @@ std::string why_not_fp8(const GroupedCall& call) {
     return join("b: ", rule);
   if (layout.kind == GroupKind::k && !b.scaled_by(1, device::block_k))
     return "b has no float32 factors of granularity (1, 128)";
-  constexpr std::int64_t smallest_tile_n = 32;
+  constexpr std::int64_t smallest_tile_n = 16;
   const std::int64_t columns = ceil_div(call.product.n, smallest_tile_n);
   return most_row_tiles(call, device::unit_rows) > device::max_group_tiles / columns
              ? "there may be 2^30 tiles or more"
@@ -203,6 +205,11 @@ std::string why_not_fp8(const GroupedCall& call) {
 }
 
 GemmPlan make_grouped_plan(const GroupedCall& call, const Policy* policy, const SmBudget& sms) {
+  if (policy && (policy->group || policy->raster_along_n)) {
+    throw ValueError(complaint("policy", policy->group ? "group" : "raster_along_n",
+                               "neither group nor raster_along_n",
+                               "grouped products have a raster of their own"));
+  }
   GemmPlan plan = fp8_plan(request_of(call, sms), policy);
   plan.reason = join("groups of ", plan.reason);
   // How many tiles there are is known on the device only.

@@ -128,6 +128,8 @@ TEST_CASE("masks: every operand is a stack, and expected rows choose the tile") 
   call = call_of(args);
   CHECK(call.expected == 20);
   CHECK(plan_of(call).choice.config.tile_m < wide);
+  args.expected_rows = std::int64_t{1} << 62;  // more than there can be
+  CHECK(call_of(args).expected == 1024);
 }
 
 TEST_CASE("FP32 out leaves by TMA as well") {
@@ -212,6 +214,20 @@ TEST_CASE("a policy picks the tile, and an illegal one is refused with its rule"
   const std::string message = message_of<ValueError>(
       [&] { plan::make_grouped_plan(call_of(rows_args()), &cluster, {132, false}); });
   CHECK(contains(message, "a grouped schedule has no clusters"));
+  Policy raster;
+  raster.group = 4;
+  CHECK(contains(message_of<ValueError>(
+                     [&] { plan::make_grouped_plan(call_of(rows_args()), &raster, {132, false}); }),
+                 "grouped products have a raster of their own"));
+}
+
+TEST_CASE("one column of groups of K has factors per column, not per block") {
+  KGroupedArgs args;
+  args.a = {view(1, DType::float8_e4m3fn, {70, 192}), view(4, DType::float32, {70, 2}), {}};
+  args.b = {view(2, DType::float8_e4m3fn, {1, 192}), view(5, DType::float32, {1, 2}), {}};
+  args.out = view(3, DType::float32, {2, 70, 1});
+  args.k_sizes = view(6, DType::int32, {2});
+  CHECK(plan_of(call_of(args)).choice.config.column_scales);
 }
 
 TEST_CASE("what the FP8 kernel does not take is named") {

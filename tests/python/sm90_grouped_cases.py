@@ -106,9 +106,12 @@ def fp8_masked(tile_fields: dict[str, Any]) -> Case:
     def body(place: Place, rng: np.random.Generator, seed: int) -> None:
         most, groups = ((70, 4), (3, 9), (200, 2))[seed % 3]
         rows = rng.integers(0, most + 1, groups)
+        wide = tile_fields["tile_m"] == 256
         check_masked(
-            place, rng, rows, most, (72, 8)[seed % 2], (144, 512)[seed // 2 % 2], fast=True,
-            steps=((), ("bias", "c"))[seed % 2 * (tile_fields["tile_m"] < 256)],
+            place, rng, rows, most, (72, 8)[seed % 2], (144, 512)[seed // 2 % 2],
+            fast=wide or seed % 4 > 0,
+            granularity=((1, 128), (1, 128) if seed // 3 % 2 and not wide else (128, 128)),
+            steps=((), ("bias", "c"))[seed % 2 * (not wide)],
             policy={"kernel": "fp8", "num_sms": (1, 3, 4)[seed % 3], **tile_fields},
         )  # fmt: skip
 
@@ -117,7 +120,7 @@ def fp8_masked(tile_fields: dict[str, Any]) -> Case:
 
 def fp8_k(tile_fields: dict[str, Any]) -> Case:
     def body(place: Place, rng: np.random.Generator, seed: int) -> None:
-        sizes = 16 * skewed(rng, (3, 7)[seed % 2], (30, 60)[seed // 2 % 2])
+        sizes = 16 * skewed(rng, (3, 7, 40)[seed % 3], (30, 60)[seed // 2 % 2])
         steps = ((), ("c",), ("c", "alpha"))[seed % 3]
         check_k(
             place, rng, sizes, (70, 200)[seed % 2], (64, 136)[seed // 2 % 2], rest=16,
@@ -138,9 +141,32 @@ def lying_k(place: Place, rng: np.random.Generator, seed: int) -> None:
     out.check_around()
 
 
+def dependent_launch(place: Place, rng: np.random.Generator, seed: int) -> None:
+    """Groups and operands that the kernel before has not yet written when this one begins."""
+    tokens = rng.integers(-2, 3, (133, 272)).astype(np.float32)
+    experts = rng.integers(-2, 3, (3, 72, 272)).astype(np.float32)
+    sizes = np.array([100, 1, 32])
+    rows, weights = place.put(tokens), place.put(experts)
+    vector, labels = put_vector(place, sizes), put_vector(place, np.repeat([2, 0, 1], [33, 60, 40]))
+    fp8 = {"out_dtype": "float32", "policy": {"kernel": "fp8"}}
+    with deepgemm.options(pdl=True, constant_b=seed % 2 == 1):
+        b = deepgemm.quantize(weights, (128, 128), power_of_two=True)
+        if seed % 2:
+            b.values.to_numpy()  # complete, as constant_b promises
+        a = deepgemm.quantize(rows, (1, 128), power_of_two=True)
+        first = deepgemm.grouped_gemm(a, b, vector, **fp8)
+        second = deepgemm.grouped_gemm(a, b, labels=labels, c=first, **fp8)
+    product = np.einsum("mk,gnk->gmn", tokens, experts)
+    want = product[labels_of(sizes, 133), np.arange(133)]
+    np.testing.assert_array_equal(first.to_numpy(), want)
+    want = want + product[np.repeat([2, 0, 1], [33, 60, 40]), np.arange(133)]
+    np.testing.assert_array_equal(second.to_numpy(), want)
+
+
 def _cases() -> dict[str, Case]:
     cases: dict[str, Case] = {
         "k grouped, sizes that lie": lying_k,
+        "grouped, dependent launch": dependent_launch,
         "grouped, general": general_rows,
         "labels, general": general_labels,
         "masked, general": general_masked,

@@ -26,8 +26,9 @@ struct EpilogueParams {
   i32 bias_type, c_type, out_type;  // ElementType
 };
 
-// Of a grouped schedule; strides in elements from one group to the next. b, sfb and their maps have
-// one matrix per group. a, sfa, c and out do where `stacked`, else one for all.
+// Of a grouped schedule; strides in elements from one group to the next. Groups of rows: b and sfb
+// have one matrix per group; a, sfa, c and out do where `stacked`, else one for all. Groups of K: c
+// and out have one per group, a and b one for all.
 struct GroupParams {
   GroupVector vector;
   i64 sfa, sfb, out, bias, c;

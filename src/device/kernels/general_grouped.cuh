@@ -34,8 +34,7 @@ DEEPGEMM_DEVICE GeneralGemmParams product_of_group(const GeneralGroupedParams& p
   advance(own.a, group * p.a_group, group * p.sfa_group);
   advance(own.b, group * p.b_group, group * p.sfb_group);
   own.out = static_cast<u8*>(own.out) + bytes_in(group * p.out_group, e.out_type);
-  advance(e.c, group * p.c_group, e.c_type);
-  advance(e.bias, group * p.bias_group, e.bias_type);
+  move_to_group(e, group * p.bias_group, group * p.c_group);
   return own;
 }
 

@@ -2,7 +2,8 @@
 //
 // | barrier  | arrivals per phase                                    | waited on by            |
 // |----------|-------------------------------------------------------|-------------------------|
-// | full[s]  | TMA lane (arms it with the bytes that TMA brings),    | every consumer warp     |
+// | full[s]  | TMA lane (arms it with the bytes that TMA brings; a   | every consumer warp     |
+// |          | group without K brings none),                         |                         |
 // |          | header warp, and two factor warps without TMA for them|                         |
 // | empty[s] | one per consumer warp of every CTA that this CTA's    | every producer warp     |
 // |          | multicasts write into, itself included                |                         |

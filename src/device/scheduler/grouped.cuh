@@ -15,8 +15,8 @@ struct GroupTile {
   i32 group = 0, row = 0, end = 0, column = 0;
 };
 
-// In units of a cluster's tile. The host sees to it that (ceil(rows / tile_m) + groups) * tiles_n
-// is at most max_group_tiles, so that tiles count in 32 bits.
+// The host sees to it that (ceil(rows / tile_m) + groups) * tiles_n, for masks
+// ceil(rows / tile_m) * groups * tiles_n, is at most max_group_tiles: tiles count in 32 bits.
 struct GroupTiling {
   i32 tile_m, tile_n;
   i32 tiles_n;
@@ -53,12 +53,6 @@ class GroupWalk {
   DEEPGEMM_DEVICE void advance() {
     index_ += step_;
     seek();
-  }
-  // Whether the tile after this one is none of this CTA's.
-  DEEPGEMM_DEVICE bool last() const {
-    GroupWalk next = *this;
-    next.advance();
-    return !next.valid();
   }
 
   DEEPGEMM_DEVICE GroupTile tile() const {
@@ -138,11 +132,6 @@ class LabelWalk {
   DEEPGEMM_DEVICE void advance() {
     tile_.row = tile_.end;
     seek();
-  }
-  DEEPGEMM_DEVICE bool last() const {
-    LabelWalk next = *this;
-    next.advance();
-    return !next.valid();
   }
   DEEPGEMM_DEVICE GroupTile tile() const { return tile_; }
 

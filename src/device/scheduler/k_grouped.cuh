@@ -28,7 +28,6 @@ class KGroupWalk {
   }
 
   DEEPGEMM_DEVICE bool valid() const { return index_ < v_.groups * tiles_m_ * t_.tiles_n; }
-  DEEPGEMM_DEVICE bool last() const { return index_ + step_ >= v_.groups * tiles_m_ * t_.tiles_n; }
   DEEPGEMM_DEVICE void advance() {
     index_ += step_;
     seek();
