@@ -125,6 +125,12 @@ def test_bodies_of_the_gpu_tests(ahead: dict[str, Ahead], index: int) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_faults_are_planted_in_what_stands_there() -> None:
+    device = HERE.parents[1] / "src" / "device"
+    for fault in FAULTS:
+        assert fault.old in (device / fault.file).read_text(), fault.name
+
+
 @pytest.mark.parametrize("index", range(len(FAULTS)), ids=[fault.name for fault in FAULTS])
 def test_a_planted_fault_is_caught(ahead: dict[str, Ahead], index: int) -> None:
     done, fault = ahead["faults"].result(index), FAULTS[index]
