@@ -17,6 +17,7 @@ import json
 import statistics
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,9 +86,7 @@ def calls_for(shape: Shape, epilogue: str, columns: bool) -> tuple[list[list[Any
             wanted = {**policy, "group": group, "raster_along_n": along_n}
             rows.append([m, n, k, epilogue, *fields, group, along_n])
             calls.append(
-                lambda wanted=wanted: deepgemm.gemm(
-                    a, b, out, c=c, granularity=granularity, policy=wanted
-                )
+                partial(deepgemm.gemm, a, b, out, c=c, granularity=granularity, policy=wanted)
             )
     return rows, calls
 

@@ -46,7 +46,7 @@ struct GemmParams {
   i64 out_row, out_column;
   EpilogueParams epilogue;
   GroupParams groups;
-  L2Policy a_policy, b_policy;
+  L2Policy a_policy = L2Policy::evict_normal, b_policy = L2Policy::evict_normal;
   i32 m, n, k;
   i32 raster_group;    // tiles side by side before the other dimension advances
   i32 raster_along_n;  // the group lies along N instead of M
