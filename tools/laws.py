@@ -55,6 +55,7 @@ TESTED_BY: dict[str, str] = {
     "src/plan/cuda_gemm.cpp": "tests/cpp/plan_cache_test.cpp",
     "src/plan/cuda_grouped.cpp": "tests/cpp/general_grouped_test.cpp",
     "src/plan/gemm_launch.cpp": "tests/cpp/plan_cache_test.cpp",
+    "src/plan/grouped_call.cpp": "tests/cpp/grouped_plan_test.cpp",
     "src/plan/hopper.cpp": "tests/cpp/gemm_plan_test.cpp",
     "src/plan/kernel_specs.cpp": "tests/python/test_compile_gate.py",
     "src/plan/operands.cpp": "tests/cpp/gemm_plan_test.cpp",

@@ -73,21 +73,6 @@ void check_c_and_bias(const GemmArgs& args, const GemmProblem& problem) {
   if (args.bias) ops::check_bias({"bias", *args.bias}, {problem.n}, "[N]", reference);
 }
 
-template <class Function>
-void for_each_input(const GemmArgs& args, Function&& function) {
-  function(Operand{"a", args.a.values});
-  function(Operand{"b", args.b.values});
-  if (args.a.sf) function(Operand{"sfa", *args.a.sf});
-  if (args.b.sf) function(Operand{"sfb", *args.b.sf});
-  if (args.bias) function(Operand{"bias", *args.bias});
-}
-
-void check_memory(const GemmArgs& args) {
-  for_each_input(args, [](const Operand& input) { ops::check_has_data(input); });
-  if (args.c) ops::check_has_data({"c", *args.c});
-  ops::check_has_data({"out", args.out});
-}
-
 }  // namespace
 
 GemmProblem make_problem(const GemmArgs& args) {
@@ -99,8 +84,8 @@ GemmProblem make_problem(const GemmArgs& args) {
   check_scaling(args, problem);
   check_out(args, problem);
   check_c_and_bias(args, problem);
-  for_each_input(args,
-                 [&](const Operand& input) { ops::check_no_overlap({"out", args.out}, input); });
+  ops::for_each_input(
+      args, [&](const Operand& input) { ops::check_no_overlap({"out", args.out}, input); });
   problem.a_dtype = args.a.values.dtype;
   problem.b_dtype = args.b.values.dtype;
   problem.out_dtype = args.out.dtype;
@@ -114,7 +99,7 @@ GemmProblem make_problem(const GemmArgs& args) {
 
 void gemm(const GemmArgs& given, const CallOptions& options) {
   GemmProblem problem = make_problem(given);
-  check_memory(given);
+  ops::check_memory(given);
   ops::check_sms(options);
   if (problem.m == 0 || problem.n == 0) return;
   const std::optional<GemmArgs> turned = ops::with_scales_by_rows(given);

@@ -82,15 +82,6 @@ void check_scaling(const RowGroupArgs& args, GroupedProblem& problem) {
       ops::resolve_stack("b", "sfb", args.b, ops::readings_of_blocks(), b_turned_by(args));
 }
 
-template <class Function>
-void for_each_input(const RowGroupArgs& args, Function&& function) {
-  function(Operand{"a", args.a.values});
-  function(Operand{"b", args.b.values});
-  if (args.a.sf) function(Operand{"sfa", *args.a.sf});
-  if (args.b.sf) function(Operand{"sfb", *args.b.sf});
-  if (args.bias) function(Operand{"bias", *args.bias});
-}
-
 // out, c and bias. `shape` of out and c: "[M, N]" or "[G, Mmax, N]".
 void check_outer(const RowGroupArgs& args, const GroupedProblem& problem,
                  std::initializer_list<std::int64_t> shape, std::string_view what) {
@@ -100,7 +91,7 @@ void check_outer(const RowGroupArgs& args, const GroupedProblem& problem,
   if (args.bias) {
     ops::check_bias({"bias", *args.bias}, {problem.groups, problem.product.n}, "[G, N]", a);
   }
-  for_each_input(args, [&](const Operand& input) { ops::check_no_overlap(out, input); });
+  ops::for_each_input(args, [&](const Operand& input) { ops::check_no_overlap(out, input); });
 }
 
 // Everything but the group vector.
@@ -134,9 +125,7 @@ GroupedProblem make_rows_problem(const RowGroupArgs& args, GroupKind kind) {
 }
 
 void check_call(const RowGroupArgs& args, const Operand& vector, const CallOptions& options) {
-  for_each_input(args, [](const Operand& input) { ops::check_has_data(input); });
-  if (args.c) ops::check_has_data({"c", *args.c});
-  ops::check_has_data({"out", args.out});
+  ops::check_memory(args);
   ops::check_has_data(vector);
   ops::check_sms(options);
   ops::check_f64(options, args.a.values.device);

@@ -76,21 +76,6 @@ void check_blocks(const Side& side, const std::vector<std::int64_t>& sizes) {
       join(need, " or more"), "each group starts a block: ceil(size / 128) for each, summed"));
 }
 
-template <class Function>
-void for_each_input(const KGroupedArgs& args, Function&& function) {
-  function(Operand{"a", args.a.values});
-  function(Operand{"b", args.b.values});
-  if (args.a.sf) function(Operand{"sfa", *args.a.sf});
-  if (args.b.sf) function(Operand{"sfb", *args.b.sf});
-}
-
-void check_memory(const KGroupedArgs& args) {
-  for_each_input(args, [](const Operand& input) { ops::check_has_data(input); });
-  if (args.c) ops::check_has_data({"c", *args.c});
-  ops::check_has_data({"out", args.out});
-  ops::check_has_data({"k_sizes", args.k_sizes});
-}
-
 void check_outer(const KGroupedArgs& args, const GroupedProblem& problem) {
   const Operand a{"a", args.a.values}, out{"out", args.out};
   const std::int64_t m = problem.product.m, n = problem.product.n;
@@ -100,7 +85,7 @@ void check_outer(const KGroupedArgs& args, const GroupedProblem& problem) {
     ops::check_addend({"c", *args.c}, out, {problem.groups, m, n}, "[G, M, N]", a);
     ops::check_groups_outermost({"c", *args.c});
   }
-  for_each_input(args, [&](const Operand& input) { ops::check_no_overlap(out, input); });
+  ops::for_each_input(args, [&](const Operand& input) { ops::check_no_overlap(out, input); });
 }
 
 // Factors as [rows, blocks].
@@ -142,7 +127,8 @@ GroupedProblem make_problem(const KGroupedArgs& args) {
 
 void k_grouped_gemm(const KGroupedArgs& args, const CallOptions& options) {
   const GroupedProblem problem = make_problem(args);
-  check_memory(args);
+  ops::check_memory(args);
+  ops::check_has_data({"k_sizes", args.k_sizes});
   ops::check_sms(options);
   ops::check_f64(options, args.a.values.device);
   const GemmProblem& product = problem.product;

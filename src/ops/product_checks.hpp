@@ -26,6 +26,24 @@ void check_addend(const Operand& c, const Operand& out, std::initializer_list<st
                   std::string_view what, const Operand& reference);
 void check_bias(const Operand& bias, std::initializer_list<std::int64_t> shape,
                 std::string_view what, const Operand& reference);
+// Calls `function` with each operand that the arguments of a product have; c and out are none.
+template <class Args, class Function>
+void for_each_input(const Args& args, Function&& function) {
+  function(Operand{"a", args.a.values});
+  function(Operand{"b", args.b.values});
+  if (args.a.sf) function(Operand{"sfa", *args.a.sf});
+  if (args.b.sf) function(Operand{"sfb", *args.b.sf});
+  if constexpr (requires { args.bias; }) {
+    if (args.bias) function(Operand{"bias", *args.bias});
+  }
+}
+// Operands, c and out have memory.
+template <class Args>
+void check_memory(const Args& args) {
+  for_each_input(args, [](const Operand& input) { check_has_data(input); });
+  if (args.c) check_has_data({"c", *args.c});
+  check_has_data({"out", args.out});
+}
 // FP64 sums are asked for on the CPU only.
 void check_f64(const CallOptions& options, const Device& device);
 

@@ -32,7 +32,7 @@ void dispatch(const GroupedProblem& problem, const Args& args, const CallOptions
     run(plan, jit::load(plan.spec, device).function, call, options);
     return;
   }
-  const GeneralGrouped general = general_grouped(problem, args);
+  const GeneralGrouped general = general_grouped(call);
   const driver::ContextGuard context(device);
   run(general, device, sms, options.stream);
 }

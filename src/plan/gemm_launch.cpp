@@ -1,4 +1,6 @@
 // What each call fills into the parameters of a planned kernel, and its launch.
+#include <algorithm>
+
 #include "driver/driver.hpp"
 #include "plan/gemm_plan.hpp"
 #include "plan/grouped_plan.hpp"
@@ -46,7 +48,7 @@ device::GemmParams fp8_params(const GemmPlan& plan, const GemmProblem& p, const 
                    stack.bias,
                    stack.c,
                    stack.kind == GroupKind::masked ? 1 : 0,
-                   stack.blocks};
+                   static_cast<int>(std::min<std::int64_t>(stack.blocks, device::max_group_tiles))};
   if (c.epilogue == device::Epilogue::accumulate)
     params.c = tensor_map(out_matrix(*args.c, c, "c"));
   set_factors(a, params.sfa_data, params.sfa_row, params.sfa_k);

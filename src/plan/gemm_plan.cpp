@@ -1,5 +1,6 @@
 #include "plan/gemm_plan.hpp"
 
+#include <algorithm>
 #include <limits>
 
 #include "core/math.hpp"
@@ -135,8 +136,7 @@ std::string why_not_fp8(const GemmProblem& p, const RowsByK& a, const RowsByK& b
     return "b has no float32 factors of granularity (128, 128) or (1, 128)";
   if (!contiguous(a.k_stride, a.k)) return "a is not K-major";
   if (!contiguous(b.k_stride, b.k)) return "b is not K-major";
-  constexpr std::int64_t limit = std::numeric_limits<std::int32_t>::max() - 1024;
-  if (p.m > limit || p.n > limit || p.k > limit) return "an extent does not fit TMA coordinates";
+  if (std::max({p.m, p.n, p.k}) > most_extent) return "an extent does not fit TMA coordinates";
   const GemmConfig smallest;
   if (auto rule = broken_rule(a_matrix(a, smallest)); !rule.empty()) return join("a: ", rule);
   if (auto rule = broken_rule(b_matrix(b, smallest)); !rule.empty()) return join("b: ", rule);

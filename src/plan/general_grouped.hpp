@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "deepgemm/grouped.hpp"
 #include "device/common/gemm_params.cuh"
 #include "device/common/simple_configs.cuh"
+#include "plan/grouped_call.hpp"
 #include "plan/hopper.hpp"
 
 namespace deepgemm::plan {
@@ -18,11 +18,8 @@ struct GeneralGrouped {
   std::int64_t tiles = 0;  // at most: more CTAs than this would have nothing to do
 };
 
-// Arguments as in cuda_backend.hpp. ValueError that names the operand, for a product of more tiles
-// than the schedules can count.
-GeneralGrouped general_grouped(const GroupedProblem& problem, const GroupedArgs& args);
-GeneralGrouped general_grouped(const GroupedProblem& problem, const MaskedArgs& args);
-GeneralGrouped general_grouped(const GroupedProblem& problem, const KGroupedArgs& args);
+// ValueError that names the operand, for a product of more tiles than the schedules can count.
+GeneralGrouped general_grouped(const GroupedCall& call);
 
 // Launches on `stream`; the context of `device` must be current.
 void run(GeneralGrouped call, int device, const SmBudget& sms, Stream stream);

@@ -4,72 +4,11 @@
 
 #include "core/math.hpp"
 #include "core/text.hpp"
-#include "device/common/group_vector.cuh"
 #include "plan/gemm_policy.hpp"
 #include "plan/tma_matrices.hpp"
 
 namespace deepgemm::plan {
 namespace {
-
-using device::GroupVectorForm;
-
-std::int64_t distance(const TensorView& stack) {
-  return stack.shape[0] == 1 ? 0 : stack.strides[0];
-}
-std::int64_t distance(const std::optional<TensorView>& stack) {
-  return stack ? distance(*stack) : 0;
-}
-
-std::optional<TensorView> first_of(const std::optional<TensorView>& stack) {
-  if (!stack) return std::nullopt;
-  return selected(*stack, 0);
-}
-ScaledView first_of(const ScaledView& stack) {
-  return {selected(stack.values, 0), first_of(stack.sf), stack.granularity};
-}
-
-device::GroupVector vector_of(const TensorView& view, GroupVectorForm form, std::int64_t groups,
-                              std::int64_t rows, std::int64_t alignment) {
-  device::GroupVector vector{};
-  vector.data = view.data;
-  vector.step = view.shape[0] == 1 ? 0 : view.strides[0];
-  vector.is_64_bit = view.dtype == DType::int64;
-  vector.form = form;
-  vector.groups = static_cast<int>(groups);
-  vector.rows = static_cast<int>(rows);
-  vector.alignment = static_cast<int>(std::min(alignment, rows));  // more means the same
-  return vector;
-}
-
-GroupVectorForm form_of(GroupForm form) {
-  switch (form) {
-    case GroupForm::sizes:
-      return GroupVectorForm::sizes;
-    case GroupForm::offsets:
-      return GroupVectorForm::offsets;
-    case GroupForm::ends:
-      return GroupVectorForm::ends;
-    default:
-      return GroupVectorForm::labels;
-  }
-}
-
-// b and the epilogue, which masks and other forms have in common.
-GroupedCall common_call(const GroupedProblem& problem, const RowGroupArgs& args) {
-  GroupedCall call;
-  call.product = problem.product;
-  call.first.b = first_of(args.b);
-  call.first.bias = first_of(args.bias);
-  call.first.activation = args.activation;
-  call.first.alpha = args.alpha;
-  call.first.layout = args.layout;
-  call.layout.kind = problem.kind;
-  call.layout.groups = problem.groups;
-  call.layout.b = distance(args.b.values);
-  call.layout.sfb = distance(args.b.sf);
-  call.layout.bias = distance(args.bias);
-  return call;
-}
 
 bool takes_factors_by_tma(const RowsByK& operand, const GroupLayout& layout, std::int64_t matrices,
                           std::int64_t apart) {
@@ -94,8 +33,8 @@ device::Epilogue epilogue_of(device::Epilogue dense, const GroupedCall& call) {
 
 device::Schedule schedule_of(const GroupLayout& layout) {
   if (layout.kind == GroupKind::k) return device::Schedule::k_groups;
-  return layout.vector.form == GroupVectorForm::labels ? device::Schedule::labels
-                                                       : device::Schedule::groups;
+  return layout.vector.form == device::GroupVectorForm::labels ? device::Schedule::labels
+                                                               : device::Schedule::groups;
 }
 
 heuristics::GemmRequest request_of(const GroupedCall& call, const SmBudget& sms) {
@@ -124,56 +63,6 @@ std::int64_t most_row_tiles(const GroupedCall& call, std::int64_t tile_m) {
 }
 
 }  // namespace
-
-GroupedCall grouped_call(const GroupedProblem& problem, const GroupedArgs& args) {
-  GroupedCall call = common_call(problem, args);
-  call.first.a = args.a;
-  call.first.out = args.out;
-  call.first.c = args.c;
-  call.layout.vector =
-      vector_of(args.groups, form_of(args.form), problem.groups, problem.product.m, args.alignment);
-  call.expected = ceil_div(problem.product.m, problem.groups);
-  return call;
-}
-
-GroupedCall grouped_call(const GroupedProblem& problem, const MaskedArgs& args) {
-  GroupedCall call = common_call(problem, args);
-  call.first.a = first_of(args.a);
-  call.first.out = selected(args.out, 0);
-  call.first.c = first_of(args.c);
-  call.layout.a = distance(args.a.values);
-  call.layout.sfa = distance(args.a.sf);
-  call.layout.out = distance(args.out);
-  call.layout.c = distance(args.c);
-  call.layout.vector =
-      vector_of(args.rows, GroupVectorForm::masks, problem.groups, problem.product.m, 1);
-  call.expected = std::min(args.expected_rows.value_or(problem.product.m), problem.product.m);
-  return call;
-}
-
-GroupedCall grouped_call(const GroupedProblem& problem, const KGroupedArgs& args) {
-  GroupedCall call;
-  call.product = problem.product;
-  call.first.a = args.a;
-  call.first.b = args.b;
-  call.first.out = selected(args.out, 0);
-  call.first.c = first_of(args.c);
-  call.first.alpha = args.alpha;
-  call.first.layout = args.layout;
-  call.layout.kind = problem.kind;
-  call.layout.groups = problem.groups;
-  call.layout.out = distance(args.out);
-  call.layout.c = distance(args.c);
-  call.layout.vector =
-      vector_of(args.k_sizes, GroupVectorForm::sizes, problem.groups, problem.product.k, 1);
-  if (args.a.sf && args.b.sf) {
-    constexpr std::int64_t most = device::max_group_tiles;
-    const std::int64_t blocks = std::min(args.a.sf->shape[1], args.b.sf->shape[1]);
-    call.layout.blocks = static_cast<int>(std::min(blocks, most));
-  }
-  call.expected = ceil_div(problem.product.k, problem.groups);
-  return call;
-}
 
 TmaMatrix factor_matrix(const RowsByK& operand, int box_rows, const char* name,
                         const GroupLayout& layout) {

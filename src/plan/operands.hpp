@@ -2,12 +2,17 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "deepgemm/gemm.hpp"
 #include "device/common/elements.cuh"
 #include "device/common/gemm_params.cuh"
 
 namespace deepgemm::plan {
+
+// Rows, columns and groups count in 32 bits on the device, and so do the starts of tiles past the
+// last one.
+inline constexpr std::int64_t most_extent = std::numeric_limits<std::int32_t>::max() - 1024;
 
 // One operand as [rows, k]; strides of dimensions with one element are 0.
 struct RowsByK {

@@ -66,7 +66,7 @@ KGroupedArgs k_args() {
 
 template <class Args>
 GeneralGrouped made(const Args& args) {
-  return plan::general_grouped(make_problem(args), args);
+  return plan::general_grouped(plan::grouped_call(make_problem(args), args));
 }
 
 }  // namespace
@@ -144,7 +144,9 @@ TEST_CASE("what the schedules cannot count is refused by name") {
   GroupedArgs rows = rows_args(GroupForm::sizes, {5});
   GroupedProblem problem = make_problem(rows);
   const auto refused = [&](const auto& args) {
-    return message_of<ValueError>([&] { plan::general_grouped(problem, args); });
+    problem.kind = make_problem(args).kind;
+    return message_of<ValueError>(
+        [&] { plan::general_grouped(plan::grouped_call(problem, args)); });
   };
   problem.product.m = huge;
   CHECK(contains(refused(rows), "a: found M = 2147483648, need 2147482623 at most"));
@@ -157,7 +159,8 @@ TEST_CASE("what the schedules cannot count is refused by name") {
   CHECK(contains(refused(k_args()), "need 1073741823 tiles at most"));
   problem.product.m = 1, problem.product.k = huge;
   CHECK(contains(refused(k_args()), "a: found K = 2147483648"));
-  CHECK_NOTHROW(plan::general_grouped(problem, rows));
+  problem.kind = GroupKind::rows;
+  CHECK_NOTHROW(plan::general_grouped(plan::grouped_call(problem, rows)));
   problem.product.k = 1, problem.groups = huge;
   CHECK(contains(refused(k_args()), "k_sizes: found G = 2147483648"));
 }

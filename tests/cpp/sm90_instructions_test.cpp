@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "common/float_formats.cuh"
 #include "machine/api.hpp"
 #include "machine/global.hpp"
 #include "machine/machine.hpp"
+#include "sm90_formats.hpp"
 
 using namespace sm90;
 
@@ -36,21 +36,6 @@ std::string run(int threads, const std::function<void()>& kernel, Schedule::Mode
 
 constexpr Schedule::Mode modes[] = {Schedule::Mode::eager, Schedule::Mode::lazy,
                                     Schedule::Mode::random};
-
-std::uint32_t encode(Format format, int value) {
-  using namespace deepgemm::device;
-  const auto number = static_cast<float>(value);
-  switch (format) {
-    case Format::e4m3:
-      return float_to_e4m3(number);
-    case Format::e5m2:
-      return float_to_e5m2(number);
-    case Format::bf16:
-      return float_to_bfloat16(number);
-    default:
-      return float_to_half(number);
-  }
-}
 
 int a_at(int row, int k) { return (row * 5 + k * 3) % 7 - 3; }
 int b_at(int k, int column) { return (k * 2 + column * 3) % 5 - 2; }

@@ -5,10 +5,10 @@
 #include <cstring>
 #include <vector>
 
-#include "common/float_formats.cuh"
 #include "machine/api.hpp"
 #include "machine/machine.hpp"
 #include "machine/memory.hpp"
+#include "sm90_formats.hpp"
 
 using namespace sm90;
 
@@ -24,21 +24,6 @@ struct Operands {
   int row_elements() const { return span / bytes(); }
   int depth() const { return std::min(steps * 32, span) / bytes(); }
 };
-
-std::uint32_t encode(Format format, int value) {
-  using namespace deepgemm::device;
-  const auto number = static_cast<float>(value);
-  switch (format) {
-    case Format::e4m3:
-      return float_to_e4m3(number);
-    case Format::e5m2:
-      return float_to_e5m2(number);
-    case Format::bf16:
-      return float_to_bfloat16(number);
-    default:
-      return float_to_half(number);
-  }
-}
 
 int element(int row, int k) { return (row * 7 + k * 3 + row * k) % 5 - 2; }
 
