@@ -1,6 +1,7 @@
 // src/device/ptx/thread.cuh on the modelled machine.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -37,6 +38,9 @@ T shuffle(T value, int lane, const Where& where = Where::current()) {
 template <class T>
 T shuffle_xor(T value, int mask, const Where& where = Where::current()) {
   return shuffle(value, lane_index() ^ mask, where);
+}
+inline int first_lane_where(bool holds, const Where& where = Where::current()) {
+  return std::countr_zero(sm90::ballot(holds, where));
 }
 inline void sync_warp(const Where& where = Where::current()) {
   sm90::warp_together("syncwarp", where);

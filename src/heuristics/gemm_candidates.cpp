@@ -32,11 +32,12 @@ constexpr Shape fast_shapes[] = {
     {64, 64, 1, 1, 11, 1, 1, 2, 0},   // fewer tiles than SMs: K split over a cluster
     {64, 64, 1, 1, 9, 1, 1, 4, 0},
 };
-// For groups of E4M3, whose sizes are known on the device only: masks, and groups of K.
-constexpr Shape masked_shapes[] = {
+// For groups of E4M3, whose sizes are known on the device only: of rows, and of K.
+constexpr Shape row_group_shapes[] = {
     {256, 128, 2, 1, 3, 1, 1, 1, 1},
     {128, 128, 2, 1, 5, 1, 1, 1, 0},
     {64, 128, 1, 1, 8, 1, 1, 1, 0},
+    {64, 96, 1, 1, 9, 1, 1, 1, 0},
     {64, 64, 1, 1, 12, 1, 1, 1, 0},
     {64, 32, 1, 1, 16, 1, 1, 1, 0},
 };
@@ -44,8 +45,7 @@ constexpr Shape k_grouped_shapes[] = {
     {128, 128, 2, 1, 5, 1, 1, 1, 0},
     {64, 64, 1, 1, 12, 1, 1, 1, 0},
 };
-// For everything beside E4M3 with M-contiguous sfa and a plain epilogue; of E4M3 also for groups of
-// rows that start anywhere.
+// For everything beside E4M3 with M-contiguous sfa and a plain epilogue.
 constexpr Shape general_shapes[] = {
     {256, 128, 2, 1, 3, 1, 1, 1, 1},
     {128, 128, 2, 1, 4, 1, 1, 1, 0},
@@ -95,12 +95,10 @@ std::vector<GemmConfig> configs_for(const GemmRequest& request) {
   };
   if (is_grouped(request)) {
     if (request.a_type != ElementType::e4m3 || request.b_type != ElementType::e4m3) return configs;
-    // Rows with labels are groups that start anywhere, which TMA does not bring factors for.
-    if (request.schedule == Schedule::labels && request.scales_by_tma) return configs;
     if (is_fast(request) && request.schedule == Schedule::k_groups) {
       for (const Shape& shape : k_grouped_shapes) take(shape);
     } else if (is_fast(request)) {
-      for (const Shape& shape : masked_shapes) take(shape);
+      for (const Shape& shape : row_group_shapes) take(shape);
     } else {
       for (const Shape& shape : general_shapes) take(shape);
     }

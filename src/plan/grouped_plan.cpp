@@ -47,9 +47,6 @@ heuristics::GemmRequest request_of(const GroupedCall& call, const SmBudget& sms)
   request.scales_by_tma =
       request.scales_by_tma && takes_factors_by_tma(a, layout, layout.a_matrices(), layout.sfa) &&
       (!request.column_scales || takes_factors_by_tma(b, layout, layout.b_matrices(), layout.sfb));
-  // TMA starts at multiples of 16 bytes, and groups of rows start anywhere: four factors are 16
-  // bytes. An H200 takes any other start for an illegal instruction.
-  if (layout.kind == GroupKind::rows) request.scales_by_tma = false;
   request.schedule = schedule_of(layout);
   request.groups = layout.groups;
   (layout.kind == GroupKind::k ? request.k : request.m) = std::max<std::int64_t>(1, call.expected);
@@ -94,10 +91,9 @@ std::string why_not_fp8(const GroupedCall& call) {
 }
 
 GemmPlan make_grouped_plan(const GroupedCall& call, const Policy* policy, const SmBudget& sms) {
-  if (policy && (policy->group || policy->raster_along_n)) {
-    throw ValueError(complaint("policy", policy->group ? "group" : "raster_along_n",
-                               "neither group nor raster_along_n",
-                               "grouped products have a raster of their own"));
+  if (policy && policy->raster_along_n) {
+    throw ValueError(complaint("policy", "raster_along_n", "no raster_along_n",
+                               "the tiles of a group lie in bands along M"));
   }
   GemmPlan plan = fp8_plan(request_of(call, sms), policy);
   plan.reason = join("groups of ", plan.reason);
@@ -106,7 +102,12 @@ GemmPlan make_grouped_plan(const GroupedCall& call, const Policy* policy, const 
   const std::int64_t columns = ceil_div(call.product.n, std::int64_t{config.tile_n});
   plan.grid = std::min<std::int64_t>(sms.count, most_row_tiles(call, config.tile_m) * columns);
   plan.choice.grid = static_cast<int>(plan.grid);
-  plan.choice.raster_group = 8;  // row tiles of a group side by side
+  // Row tiles of a group side by side: the choice's would end where the expected rows do.
+  constexpr int usual = 8;
+  const std::int64_t most = ceil_div(call.product.m, std::int64_t{config.tile_m});
+  const std::int64_t wanted = policy && policy->group ? *policy->group : usual;
+  plan.choice.raster_group =
+      static_cast<int>(std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(1, most)));
   return plan;
 }
 

@@ -20,7 +20,7 @@ TensorView matrix(const TensorView& like, std::int64_t rows, std::int64_t column
 
 TmaMatrix a_matrix(const RowsByK& a, const GemmConfig& c) {
   return {matrix(*a.values, a.rows, a.k, a.row_stride),
-          {c.tile_m / c.cluster_n, device::block_k},
+          {c.a_box_rows(), device::block_k},
           tma::Swizzle::b128,
           "a"};
 }

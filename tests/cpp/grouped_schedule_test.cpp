@@ -39,8 +39,8 @@ struct Vector {
   GroupVector view;
 };
 
-// (group, row, end, column) -> how often
-using Visits = std::map<std::tuple<i32, i32, i32, i32>, int>;
+// (group, row, first, end, column) -> how often
+using Visits = std::map<std::tuple<i32, i32, i32, i32, i32>, int>;
 
 // All CTAs' walks; `bound` tiles at most, else the walk has not ended.
 template <class Walk>
@@ -51,7 +51,7 @@ Visits walked(const GroupVector& vector, const GroupTiling& tiling, i32 ctas, i6
     for (Walk walk(vector, tiling, cta, ctas); walk.valid(); walk.advance()) {
       if (left-- <= 0) FAIL("a walk does not end");
       const GroupTile tile = walk.tile();
-      ++visits[{tile.group, tile.row, tile.end, tile.column}];
+      ++visits[{tile.group, tile.row, tile.first, tile.end, tile.column}];
     }
   }
   return visits;
@@ -60,8 +60,12 @@ Visits walked(const GroupVector& vector, const GroupTiling& tiling, i32 ctas, i6
 Visits wanted(const std::vector<GroupSpan>& spans, const GroupTiling& t) {
   Visits visits;
   for (std::size_t g = 0; g < spans.size(); ++g) {
-    for (i32 row = spans[g].begin; row < spans[g].end; row += t.tile_m) {
-      for (i32 n = 0; n < t.tiles_n; ++n) visits[{i32(g), row, spans[g].end, n * t.tile_n}] = 1;
+    const i32 begin = spans[g].begin, end = spans[g].end;
+    if (begin == end) continue;
+    for (i32 row = begin / t.align * t.align; row < end; row += t.tile_m) {
+      for (i32 n = 0; n < t.tiles_n; ++n) {
+        visits[{i32(g), row, std::max(row, begin), end, n * t.tile_n}] = 1;
+      }
     }
   }
   return visits;
@@ -93,7 +97,7 @@ Values random_sizes(Random& random, std::int64_t groups, std::int64_t total) {
 GroupTiling random_tiling(Random& random) {
   constexpr i32 heights[] = {8, 16, 64, 128, 192, 256, 512};
   return {heights[random.integer(0, 6)], i32(8 * random.integer(1, 32)), i32(random.integer(1, 9)),
-          i32(random.integer(1, 12))};
+          i32(random.integer(1, 12)), random.integer(0, 1) == 0 ? 1 : 4};
 }
 
 struct Layout {
@@ -168,14 +172,14 @@ TEST_CASE("no group, no row, more CTAs than tiles") {
   CHECK(walked<LabelWalk<HostLanes>>(Vector(Form::labels, {}, 3, 0).view, tiling, 132, 0).empty());
   const Vector one(Form::sizes, {0, 1, 0}, 3, 100);
   CHECK(walked<GroupWalk<HostLanes>>(one.view, tiling, 132, 2) ==
-        Visits{{{1, 0, 1, 0}, 1}, {{1, 0, 1, 128}, 1}});
+        Visits{{{1, 0, 0, 1, 0}, 1}, {{1, 0, 0, 1, 128}, 1}});
 }
 
 TEST_CASE("an end before its group's start is an empty group") {
   const GroupTiling tiling{128, 128, 1, 8};
   const Vector vector(Form::ends, {3, 3, 6, 11}, 4, 12, false, 4);
   CHECK(walked<GroupWalk<HostLanes>>(vector.view, tiling, 1, 3) ==
-        Visits{{{0, 0, 3, 0}, 1}, {{2, 4, 6, 0}, 1}, {{3, 8, 11, 0}, 1}});
+        Visits{{{0, 0, 0, 3, 0}, 1}, {{2, 4, 4, 6, 0}, 1}, {{3, 8, 8, 11, 0}, 1}});
 }
 
 TEST_CASE("in a band, row tiles come before columns") {
@@ -211,8 +215,9 @@ TEST_CASE("vectors that lie: tiles stay inside the arrays and the walk ends") {
                               : walked<GroupWalk<HostLanes>>(vector.view, tiling, 7, bound);
     bool inside = true;
     for (const auto& [tile, times] : visits) {
-      const auto& [group, row, end, column] = tile;
-      inside &= group >= 0 && group < groups && row >= 0 && row < end && end <= rows;
+      const auto& [group, row, begin, end, column] = tile;
+      inside &= group >= 0 && group < groups && row >= 0 && row <= begin && begin < end;
+      inside &= begin < row + tiling.align && end <= rows;
       inside &= column >= 0 && column < tiling.tiles_n * tiling.tile_n && times == 1;
     }
     INFO(i);
@@ -246,7 +251,7 @@ TEST_CASE("offsets that claim more tiles than can be counted: the walk ends") {
 TEST_CASE("sizes that exceed M are cut where M ends") {
   const GroupTiling tiling{64, 128, 1, 8};
   const Vector vector(Form::sizes, {60, 0x7FFFFFFF, 0x7FFFFFFF, 5}, 4, 100);
-  const Visits want{{{0, 0, 60, 0}, 1}, {{1, 60, 100, 0}, 1}};
+  const Visits want{{{0, 0, 0, 60, 0}, 1}, {{1, 60, 60, 100, 0}, 1}};
   CHECK(walked<GroupWalk<HostLanes>>(vector.view, tiling, 7, 2) == want);
   const std::int64_t low_half_is_5 = (std::int64_t{1} << 32) + 5;
   const Vector wide(Form::sizes, {60, low_half_is_5, low_half_is_5, 5}, 4, 100, true);
@@ -275,9 +280,10 @@ TEST_CASE("labels: every row of a group once in every column, in tiles of one gr
     bool right = true;
     for (const auto& [tile, times] : walked<LabelWalk<HostLanes>>(
              vector.view, tiling, i32(random.integer(1, 132)), rows * tiling.tiles_n)) {
-      const auto& [group, row, end, column] = tile;
+      const auto& [group, row, begin, end, column] = tile;
       right &= row / tiling.tile_m == (end - 1) / tiling.tile_m && times == 1;
-      for (i32 r = row; r < end; ++r) {
+      right &= row == begin / tiling.align * tiling.align;
+      for (i32 r = begin; r < end; ++r) {
         right &= labels[std::size_t(r)] == group;
         ++seen[{r, column}];
       }

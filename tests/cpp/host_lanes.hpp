@@ -34,10 +34,15 @@ class HostLanes {
   HostLanes shifted(i32 first) const {
     return of([&](i32 lane) { return lane == 0 ? first : at(lane - 1); });
   }
-  i32 count_up_to(i32 value) const {
-    i32 count = 0;
-    for (i32 found : values_) count += found <= value;
-    return count;
+  HostLanes pick(const HostLanes& lanes) const {
+    return of([&](i32 lane) { return at(lanes.at(lane)); });
+  }
+  HostLanes count_up_to(const HostLanes& values) const {
+    return of([&](i32 lane) {
+      i32 count = 0;
+      for (i32 i = 0; i < 31; ++i) count += at(i) <= values.at(lane);
+      return count;
+    });
   }
   i32 first_other_than(i32 value) const {
     for (i32 lane = 0; lane < 32; ++lane) {

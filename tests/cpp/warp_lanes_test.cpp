@@ -40,13 +40,15 @@ Case random_case(Random& random) {
 
 // What every operation says in lane `lane`.
 template <class Lanes>
-std::array<i32, 6> asked(const Case& c, i32 lane) {
+std::array<i32, 7> asked(const Case& c, i32 lane) {
   const Lanes lanes = Lanes::of([&](i32 i) { return c.numbers[std::size_t(i)]; });
+  const Lanes sorted = lanes.sums(c.most);
   return {lanes.own(lane),
           lanes.at(c.lane),
           lanes.sums(c.most).own(lane),
           lanes.shifted(c.value).own(lane),
-          lanes.count_up_to(c.value),
+          lanes.pick(Lanes::of([&](i32 i) { return (i * 7 + c.lane) % 32; })).own(lane),
+          sorted.count_up_to(lanes).own(lane),
           lanes.first_other_than(c.value)};
 }
 

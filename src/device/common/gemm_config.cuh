@@ -45,15 +45,18 @@ struct GemmConfig {
 
   DEEPGEMM_SHARED_CODE constexpr bool grouped() const { return schedule != Schedule::dense; }
   DEEPGEMM_SHARED_CODE constexpr bool k_grouped() const { return schedule == Schedule::k_groups; }
+  DEEPGEMM_SHARED_CODE constexpr bool row_grouped() const { return grouped() && !k_grouped(); }
   DEEPGEMM_SHARED_CODE constexpr int threads() const { return (consumers + 1) * 128; }
   DEEPGEMM_SHARED_CODE constexpr int multicast() const { return cluster_m * cluster_n; }
   DEEPGEMM_SHARED_CODE constexpr int cluster() const { return multicast() * cluster_k; }
   // CTAs that write into one CTA's ring, itself included.
   DEEPGEMM_SHARED_CODE constexpr int ring_writers() const { return cluster_m + cluster_n - 1; }
-  // What one consumer warpgroup owns of the tile, and the WGMMA units it is made of.
-  DEEPGEMM_SHARED_CODE constexpr int group_rows() const { return tile_m * consumers_n / consumers; }
+  // What one consumer warpgroup owns of the tile: units of 64 rows, dealt out in turn along M, so
+  // that a tile with few rows of a group is shared evenly.
+  DEEPGEMM_SHARED_CODE constexpr int consumers_m() const { return consumers / consumers_n; }
   DEEPGEMM_SHARED_CODE constexpr int group_columns() const { return tile_n / consumers_n; }
-  DEEPGEMM_SHARED_CODE constexpr int units() const { return group_rows() / unit_rows; }
+  DEEPGEMM_SHARED_CODE constexpr int units() const { return tile_m / unit_rows / consumers_m(); }
+  DEEPGEMM_SHARED_CODE constexpr int unit_pitch() const { return consumers_m() * unit_rows; }
   DEEPGEMM_SHARED_CODE constexpr int accumulators() const { return group_columns() / 2; }
 
   // Bytes of one stage.
@@ -61,9 +64,18 @@ struct GemmConfig {
   DEEPGEMM_SHARED_CODE constexpr int b_bytes() const { return tile_n * block_k; }
   DEEPGEMM_SHARED_CODE constexpr int sfa_bytes() const { return tile_m * 4; }
   DEEPGEMM_SHARED_CODE constexpr int sfb_bytes() const { return column_scales ? tile_n * 4 : 0; }
-  // Bytes that the full barrier counts.
-  DEEPGEMM_SHARED_CODE constexpr int stage_transaction_bytes() const {
-    return a_bytes() + b_bytes() + (scales_by_tma ? sfa_bytes() + sfb_bytes() : 0);
+  // Bytes that the full barrier counts, with that many rows of A.
+  DEEPGEMM_SHARED_CODE constexpr int stage_transaction_bytes(int a_rows) const {
+    return a_rows * block_k + b_bytes() + (scales_by_tma ? sfa_bytes() + sfb_bytes() : 0);
+  }
+  // Rows of A in one TMA box. Of a group's tile only the boxes with rows of the group are brought.
+  DEEPGEMM_SHARED_CODE constexpr int a_box_rows() const {
+    if (row_grouped()) return tile_m > unit_rows ? unit_rows : unit_rows / 2;
+    return tile_m / cluster_n;
+  }
+  // Where the tiles of a group of rows may start: four factors are the 16 bytes that TMA wants.
+  DEEPGEMM_SHARED_CODE constexpr int row_align() const {
+    return row_grouped() && scales_by_tma ? 4 : 1;
   }
 
   // D is staged in chunks of 64 rows by as many columns as one swizzle span holds: in its own type
@@ -150,7 +162,7 @@ struct SharedMap {
 struct StageHeader {
   float sfb[2];
   i32 group, end;                   // of a grouped schedule: the tile's, see Tile
-  i32 row, column, k_blocks, more;  // more: 0 on the CTA's last tile
+  i32 row, column, k_blocks, more;  // more: bit 0: not the CTA's last tile; above it first - row
 };
 
 DEEPGEMM_SHARED_CODE constexpr SharedMap shared_map(const GemmConfig& c) {

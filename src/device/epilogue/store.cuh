@@ -89,7 +89,7 @@ template <GemmConfig C>
 DEEPGEMM_DEVICE void send_units(const GemmParams& p, const OutPlace& place, int first_unit) {
 #pragma unroll
   for (int u = 0; u < C.units_per_store(); ++u) {
-    const int row = place.tile.row + (first_unit + u) * unit_rows;
+    const int row = place.tile.row + (first_unit + u) * C.unit_pitch();
 #pragma unroll
     for (int chunk = 0; chunk < C.group_columns() / C.chunk_columns(); ++chunk) {
       const int column = place.tile.column + chunk * C.chunk_columns();
@@ -110,14 +110,16 @@ DEEPGEMM_DEVICE void send_units(const GemmParams& p, const OutPlace& place, int 
   ptx::tma_store_commit();
 }
 
-// With a grouped schedule: how many rows of D, from unit `first` of the tile on, are the group's.
-DEEPGEMM_DEVICE i32 rows_from_unit(const Tile& tile, int first) {
-  return tile.end - tile.row - first * unit_rows;
+// Whether all rows of the units from `first` on that leave together are the group's.
+template <GemmConfig C>
+DEEPGEMM_DEVICE bool has_whole_units(const Tile& tile, int first) {
+  const int last = first + C.units_per_store() - 1;
+  return tile.first <= tile.row && tile.row + last * C.unit_pitch() + unit_rows <= tile.end;
 }
 
-// Where rows of another group follow, which TMA would write too: each warp copies those of its own
-// 16 staged rows of each unit that are the group's, 16 bytes at a time. The host sees to it that
-// rows of D are whole units of 16 bytes.
+// Where there are rows of another group, which TMA would write too: each warp copies those of its
+// own 16 staged rows of each unit that are the group's, 16 bytes at a time. The host sees to it
+// that rows of D are whole units of 16 bytes.
 template <GemmConfig C>
 DEEPGEMM_DEVICE void copy_staged_rows(const GemmParams& p, const OutPlace& place, int first) {
   constexpr int units_per_row = C.chunk_span() / 16, elements = 16 / C.staged_bytes();
@@ -126,10 +128,8 @@ DEEPGEMM_DEVICE void copy_staged_rows(const GemmParams& p, const OutPlace& place
   const int lane = ptx::lane_index();
   const int warp_row = ptx::warp_index() % warps_per_group * 16 + lane / units_per_row;
   const int unit_in_row = lane % units_per_row;
-  const i32 rows = rows_from_unit(place.tile, first);
   u8* out = static_cast<u8*>(p.out_data) +
-            (matrix_of_out<C>(p, place.tile) * p.groups.out +
-             (place.tile.row + first * unit_rows) * p.out_row + place.tile.column) *
+            (matrix_of_out<C>(p, place.tile) * p.groups.out + place.tile.column) *
                 C.staged_bytes();
   ptx::sync_warp();
 #pragma unroll 1
@@ -140,8 +140,8 @@ DEEPGEMM_DEVICE void copy_staged_rows(const GemmParams& p, const OutPlace& place
     const int column = chunk * C.chunk_columns() + unit_in_row * elements;
     const u32 staged = place.staging + unit * C.staged_unit_bytes() + chunk * C.chunk_bytes() +
                        swizzled(row * C.chunk_span() + unit_in_row * 16, C.chunk_span());
-    const int m = unit * unit_rows + row;
-    if (m < rows && place.tile.column + column < p.n) {
+    const i64 m = place.tile.row + (first + unit) * C.unit_pitch() + row;
+    if (m >= place.tile.first && m < place.tile.end && place.tile.column + column < p.n) {
       ptx::store_global_i32x4(out + (m * p.out_row + column) * C.staged_bytes(),
                               ptx::load_shared_i32x4(staged));
     }
@@ -156,6 +156,9 @@ DEEPGEMM_DEVICE void store_by_tma(float (&sum)[C.units()][C.accumulators()], con
   const bool sender = ptx::thread_index() % 128 == 0;
 #pragma unroll
   for (int first = 0; first < C.units(); first += C.units_per_store()) {
+    if constexpr (C.row_grouped()) {  // units without a row of the group
+      if (place.tile.row + first * C.unit_pitch() >= place.tile.end) continue;
+    }
     if (sender) ptx::tma_store_wait_read();
     ptx::named_barrier_sync(place.barrier, 128);
 #pragma unroll
@@ -167,8 +170,8 @@ DEEPGEMM_DEVICE void store_by_tma(float (&sum)[C.units()][C.accumulators()], con
         stage_unit_16bit<C>(sum[first + u], staging);
       }
     }
-    if constexpr (C.grouped() && !C.k_grouped()) {
-      if (rows_from_unit(place.tile, first) < C.units_per_store() * unit_rows) {
+    if constexpr (C.row_grouped()) {
+      if (!has_whole_units<C>(place.tile, first)) {
         copy_staged_rows<C>(p, place, first);
         continue;
       }
@@ -191,10 +194,13 @@ DEEPGEMM_DEVICE void store_staged_rows(const GemmParams& p, u32 staging, const T
   const int lane_row = lane / C.chunk_columns(), lane_column = lane % C.chunk_columns();
   EpilogueParams epilogue = p.epilogue;
   i64 out = 0;  // where the tile's matrix begins
-  i32 end = p.m;
+  i32 begin = 0, end = p.m;
   if constexpr (C.grouped()) {
     const i64 matrix = matrix_of_out<C>(p, tile);
-    if constexpr (!C.k_grouped()) end = min_of(tile.end, p.m);
+    if constexpr (C.row_grouped()) {
+      begin = tile.first;
+      end = min_of(tile.end, p.m);
+    }
     out = matrix * p.groups.out;
     move_to_group(epilogue, tile.group * p.groups.bias, matrix * p.groups.c);
   }
@@ -205,7 +211,7 @@ DEEPGEMM_DEVICE void store_staged_rows(const GemmParams& p, u32 staging, const T
     const i64 m = tile.row + r, n = tile.column + chunk * C.chunk_columns() + lane_column;
     const u32 offset = swizzled(r * C.chunk_span() + lane_column * 4, C.chunk_span());
     const float sum = ptx::load_shared_f32(staging + chunk * C.chunk_bytes() + offset);
-    if (m < end && n < p.n) {
+    if (m >= begin && m < end && n < p.n) {
       store_element(p.out_data, out + m * p.out_row + n * p.out_column,
                     static_cast<ElementType>(epilogue.out_type), transform(sum, epilogue, m, n));
     }
@@ -222,7 +228,7 @@ DEEPGEMM_DEVICE void store_generally(float (&sum)[C.units()][C.accumulators()], 
     stage_unit_f32<C>(sum[u], place.staging);
     ptx::sync_warp();
     Tile unit = place.tile;
-    unit.row += u * unit_rows;
+    unit.row += u * C.unit_pitch();
     store_staged_rows<C>(p, place.staging, unit);
   }
 }
@@ -258,7 +264,7 @@ DEEPGEMM_DEVICE void move_c(const GemmParams& p, u32 shared, int group) {
 #pragma unroll 1
   for (Raster<C> raster(p); raster.valid(); raster.advance()) {
     const Tile tile = raster.tile();
-    place.tile.row = tile.row + group / C.consumers_n * C.group_rows();
+    place.tile.row = tile.row + group / C.consumers_n * unit_rows;
     place.tile.column = tile.column + group % C.consumers_n * C.group_columns();
 #pragma unroll 1
     for (int unit = 0; unit < C.units(); ++unit, ++parts) {
@@ -268,7 +274,7 @@ DEEPGEMM_DEVICE void move_c(const GemmParams& p, u32 shared, int group) {
         for (int chunk = 0; chunk < C.group_columns() / C.chunk_columns(); ++chunk) {
           ptx::tma_load_2d(place.staging + chunk * C.chunk_bytes(), p.c,
                            place.tile.column + chunk * C.chunk_columns(),
-                           place.tile.row + unit * unit_rows, full);
+                           place.tile.row + unit * C.unit_pitch(), full);
         }
       }
       ptx::mbarrier_wait(added, parts & 1);

@@ -25,7 +25,7 @@ struct Operands {
 template <GemmConfig C>
 DEEPGEMM_DEVICE Operands warpgroup_operands(u32 shared, int group) {
   constexpr SharedMap map = shared_map(C);
-  const int row = group / C.consumers_n * C.group_rows();
+  const int row = group / C.consumers_n * unit_rows;
   const int column = group % C.consumers_n * C.group_columns();
   return {k_major_descriptor(shared + map.a + row * block_k),
           k_major_descriptor(shared + map.b + column * block_k)};
@@ -48,7 +48,8 @@ DEEPGEMM_DEVICE void multiply_block(u64 a, u64 b) {
 template <GemmConfig C>
 DEEPGEMM_DEVICE void multiply(const Operands& operands, int stage, int unit) {
   const u64 a =
-      operands.a + static_cast<u64>(stage * (C.a_bytes() >> 4) + unit * (unit_rows * block_k >> 4));
+      operands.a +
+      static_cast<u64>(stage * (C.a_bytes() >> 4) + unit * (C.unit_pitch() * block_k >> 4));
   const u64 b = operands.b + static_cast<u64>(stage * (C.b_bytes() >> 4));
   multiply_block<C.group_columns(), C.a_type, C.b_type, 0>(a, b);
 }

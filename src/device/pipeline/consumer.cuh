@@ -44,7 +44,7 @@ struct Consumer {
 
   DEEPGEMM_DEVICE Consumer(u32 shared, int warp)
       : group(warp / warps_per_group),
-        row_in_tile(group / C.consumers_n * C.group_rows() + warp % warps_per_group * 16 +
+        row_in_tile(group / C.consumers_n * unit_rows + warp % warps_per_group * 16 +
                     ptx::lane_index() / 4),
         writer(writer_of_lane<C>()),
         operands(warpgroup_operands<C>(shared, group)),
@@ -61,10 +61,12 @@ struct Consumer {
     const ptx::Int4 place = ptx::load_shared_i32x4(ring.header() + 16);
     // Why shuffles: they make the loop's bounds uniform.
     const int tile_column = ptx::shuffle(place.y, 0);
-    tile.row = ptx::shuffle(place.x, 0) + group / C.consumers_n * C.group_rows();
+    const int tile_row = ptx::shuffle(place.x, 0), flags = ptx::shuffle(place.w, 0);
+    tile.row = tile_row + group / C.consumers_n * unit_rows;
     tile.column = tile_column + group % C.consumers_n * C.group_columns();
     k_blocks = ptx::shuffle(place.z, 0);
-    more = ptx::shuffle(place.w, 0) != 0;
+    more = (flags & 1) != 0;
+    tile.first = tile_row + flags / 2;
     if constexpr (C.grouped()) {
       const ptx::Int4 group_and_end = ptx::load_shared_i32x4(ring.header());
       tile.group = ptx::shuffle(group_and_end.z, 0);
@@ -72,6 +74,13 @@ struct Consumer {
     }
     if (!has_no_k()) load_scales<C>(scales, ring, row_in_tile, group);
     near_columns = columns_of_near_scale<C>(tile_column, group);
+  }
+
+  // Units that have rows of the tile's group.
+  DEEPGEMM_DEVICE int live_units() const {
+    if constexpr (!C.row_grouped()) return C.units();
+    const int rows = tile.end - tile.row;
+    return max_of(0, min_of(static_cast<int>(C.units()), ceil_div(rows, C.unit_pitch())));
   }
 
   DEEPGEMM_DEVICE bool has_no_k() const { return C.k_grouped() && tile.end == 0; }
@@ -101,35 +110,47 @@ struct Consumer {
 
   // One K block. On entry its stage is full and its factors are in `scales`; on exit so are the
   // next one's, unless this was the tile's last: they are waited for while the tensor core works.
-  template <bool Last>
+  // Of the units only the first `Live` are multiplied; the others just take their turns.
+  template <bool Last, int Live>
   DEEPGEMM_DEVICE void step(float (&sum)[C.units()][C.accumulators()]) {
     const int stage = ring.stage;
     const Scales<C> current = scales;
     if constexpr (C.k_grouped() && Last) clear_past_group();
 #pragma unroll
-    for (int unit = 0; unit < C.units(); ++unit) {
-      const bool last_unit = unit == C.units() - 1;
+    for (int unit = Live - C.units(); unit < Live; ++unit) {
+      const bool live = unit >= 0, last_unit = unit == Live - 1;
       take_turn<C>(group);
-      multiply<C>(operands, stage, unit);
+      if (live) multiply<C>(operands, stage, unit);
       // Group 1 passed a turn before its first one, so its last one is owed to nobody.
       if (!(Last && last_unit && !more && group == 1)) pass_turn<C>(group);
       float factors[C.early_factors() ? C.accumulators() : 1];
-      if constexpr (C.early_factors()) multiply_factors<C>(factors, current);
+      if constexpr (C.early_factors() && Live > 0) multiply_factors<C>(factors, current);
       if (last_unit) {
         ring.advance();
         if constexpr (!Last) fetch();
       }
-      ptx::wgmma_wait();
+      if (live) ptx::wgmma_wait();
       // Late factors per column are read from the stage until the last promotion.
       constexpr bool reads_stage = C.column_scales && !C.early_factors();
       if (last_unit && !reads_stage) release<C>(ring, stage, writer);
-      if constexpr (C.early_factors()) {
+      if (live && C.early_factors()) {
         promote_by<C.group_columns()>(sum[unit], factors);
-      } else {
+      } else if (live) {
         promote<C>(sum[unit], current, unit, near_columns);
       }
       if (last_unit && reads_stage) release<C>(ring, stage, writer);
     }
+  }
+
+  // All K blocks of a tile of which `live` units are multiplied.
+  template <int Live = C.units()>
+  DEEPGEMM_DEVICE void multiply_tile(float (&sum)[C.units()][C.accumulators()], int live) {
+    if constexpr (Live > 0 && C.row_grouped()) {
+      if (live < Live) return multiply_tile<Live - 1>(sum, live);
+    }
+#pragma unroll 1
+    for (int kb = 0; kb < k_blocks - 1; ++kb) step<false, Live>(sum);
+    step<true, Live>(sum);
   }
 };
 
@@ -150,9 +171,7 @@ DEEPGEMM_DEVICE void consume(const GemmParams& p, u32 shared) {
     if (consumer.has_no_k()) {
       consumer.pass_stage();
     } else {
-#pragma unroll 1
-      for (int kb = 0; kb < consumer.k_blocks - 1; ++kb) consumer.template step<false>(sum);
-      consumer.template step<true>(sum);
+      consumer.multiply_tile(sum, consumer.live_units());
     }
     if constexpr (C.cluster_k > 1) {
       if (!sum_over_cluster<C>(sum, shared)) return;

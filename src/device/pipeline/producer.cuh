@@ -35,22 +35,39 @@ DEEPGEMM_DEVICE void load_operand(u32 destination, const TensorMap& map, int k, 
   }
 }
 
+// Boxes of A that a tile needs. A stage's first use brings all, so that no byte is multiplied that
+// was never written.
+template <GemmConfig C>
+DEEPGEMM_DEVICE int boxes_of_a(const Tile& tile, bool first_use) {
+  constexpr int all = C.tile_m / C.a_box_rows();
+  if (!C.row_grouped() || first_use) return all;
+  return min_of(all, ceil_div(tile.end - tile.row, static_cast<i32>(C.a_box_rows())));
+}
+
 // B of a stage, whose full barrier this arms for all of it.
 template <GemmConfig C>
 DEEPGEMM_DEVICE void load_b(const GemmParams& p, const GemmRing<C>& ring, const Tile& tile, int kb,
-                            int rank) {
-  ptx::mbarrier_arm(ring.full(), C.stage_transaction_bytes());
+                            int rank, int boxes_a) {
+  const int rows_a = C.row_grouped() ? boxes_a * C.a_box_rows() : C.tile_m;
+  ptx::mbarrier_arm(ring.full(), C.stage_transaction_bytes(rows_a));
   load_operand<C, C.tile_n, (C.cluster_m > 1)>(ring.b(), p.b, tile.k + kb * block_k, tile.column,
                                                matrix_of_b<C>(tile), rank, ring.full(), p.b_policy);
 }
 // The rest of it.
 template <GemmConfig C>
 DEEPGEMM_DEVICE void load_a(const GemmParams& p, const GemmRing<C>& ring, const Tile& tile, int kb,
-                            int rank) {
+                            int rank, int boxes) {
   const u32 full = ring.full();
-  const int matrix = matrix_of_a<C>(p, tile);
-  load_operand<C, C.tile_m, (C.cluster_n > 1)>(ring.a(), p.a, tile.k + kb * block_k, tile.row,
-                                               matrix, rank, full, p.a_policy);
+  const int matrix = matrix_of_a<C>(p, tile), k = tile.k + kb * block_k;
+  if constexpr (C.row_grouped()) {
+#pragma unroll 1
+    for (int row = 0; row < boxes * C.a_box_rows(); row += C.a_box_rows()) {
+      load_box<C>(ring.a() + row * block_k, p.a, k, tile.row + row, matrix, full, p.a_policy);
+    }
+  } else {
+    load_operand<C, C.tile_m, (C.cluster_n > 1)>(ring.a(), p.a, k, tile.row, matrix, rank, full,
+                                                 p.a_policy);
+  }
   if constexpr (C.scales_by_tma) {
     constexpr L2Policy normal = L2Policy::evict_normal;
     const int block = tile.block + kb;
@@ -72,7 +89,7 @@ DEEPGEMM_DEVICE int load_b_ahead(const GemmParams& p, u32 shared, const KRange& 
   const Tile tile = raster.tile();
 #pragma unroll 1
   for (int i = 0; i < ahead; ++i, ring.advance()) {
-    if (issues) load_b<C>(p, ring, tile, range.first + i, raster.rank);
+    if (issues) load_b<C>(p, ring, tile, range.first + i, raster.rank, boxes_of_a<C>(tile, true));
   }
   return ahead;
 }
@@ -86,7 +103,7 @@ DEEPGEMM_DEVICE void produce_operands(const GemmParams& p, u32 shared) {
   // The previous kernel may write the group vector.
   if constexpr (C.grouped()) ptx::wait_for_previous_kernel();
   TileSchedule<C> raster(p);
-  int ahead = 0;
+  int ahead = 0, fresh = C.stages;  // stages that were not used yet
   if constexpr (!C.grouped()) {
     ahead = load_b_ahead<C>(p, shared, common, raster, issues);
     ptx::wait_for_previous_kernel();
@@ -96,13 +113,14 @@ DEEPGEMM_DEVICE void produce_operands(const GemmParams& p, u32 shared) {
     const Tile tile = raster.tile();
     const KRange range = range_of<C>(tile, common);
 #pragma unroll 1
-    for (int i = 0; i < range.count; ++i, --ahead) {
+    for (int i = 0; i < range.count; ++i, --ahead, --fresh) {
       ring.acquire();
       if (issues && C.k_grouped() && tile.end == 0) {
         ptx::mbarrier_arrive(ring.full());  // nothing to bring
       } else if (issues) {
-        if (ahead <= 0) load_b<C>(p, ring, tile, range.first + i, raster.rank);
-        load_a<C>(p, ring, tile, range.first + i, raster.rank);
+        const int boxes = boxes_of_a<C>(tile, fresh > 0);
+        if (ahead <= 0) load_b<C>(p, ring, tile, range.first + i, raster.rank, boxes);
+        load_a<C>(p, ring, tile, range.first + i, raster.rank, boxes);
       }
       ring.advance();
     }

@@ -16,15 +16,15 @@ struct Scales {
   u32 columns;  // column_scales: where this lane's first factor lies in the stage
 };
 
-// `row_in_tile` is this thread's first row: group row + 16 * warp + lane / 4.
+// `row_in_tile` is this thread's row of its first unit: group row + 16 * warp + lane / 4.
 template <GemmConfig C>
 DEEPGEMM_DEVICE void load_scales(Scales<C>& scales, const GemmRing<C>& ring, int row_in_tile,
                                  int group) {
   const u32 rows = ring.sfa() + row_in_tile * 4;
 #pragma unroll
   for (int unit = 0; unit < C.units(); ++unit) {
-    scales.row[unit][0] = ptx::load_shared_f32(rows + unit * unit_rows * 4);
-    scales.row[unit][1] = ptx::load_shared_f32(rows + unit * unit_rows * 4 + 32);
+    scales.row[unit][0] = ptx::load_shared_f32(rows + unit * C.unit_pitch() * 4);
+    scales.row[unit][1] = ptx::load_shared_f32(rows + unit * C.unit_pitch() * 4 + 32);
   }
   if constexpr (C.column_scales) {
     scales.columns =

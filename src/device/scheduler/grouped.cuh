@@ -8,11 +8,11 @@
 
 namespace deepgemm::device {
 
-// A tile starts at (row, column) and ends before row `end` at the latest: stores are clipped there,
-// and what is loaded past it belongs to another group. Rows count in a, or in matrix `group` of it
-// (masks).
+// A tile starts at (row, column); rows `first` to `end` - 1 of it are the group's: stores are
+// clipped there, and what is loaded beside them belongs to another group. Rows count in a, or in
+// matrix `group` of it (masks).
 struct GroupTile {
-  i32 group = 0, row = 0, end = 0, column = 0;
+  i32 group = 0, row = 0, first = 0, end = 0, column = 0;
 };
 
 // The host sees to it that (ceil(rows / tile_m) + groups) * tiles_n, for masks
@@ -20,8 +20,16 @@ struct GroupTile {
 struct GroupTiling {
   i32 tile_m, tile_n;
   i32 tiles_n;
-  i32 band;  // row tiles side by side before the columns advance: they share B in L2
+  i32 band;       // row tiles side by side before the columns advance: they share B in L2
+  i32 align = 1;  // tiles start at multiples of it, a power of two, in front of their group
 };
+
+DEEPGEMM_SHARED_CODE i32 aligned_down(i32 row, i32 align) { return row & -align; }
+
+// How many of the tiles `index`, index + step, ... come before `end`: at most a warp's lanes.
+DEEPGEMM_SHARED_CODE i32 next_tiles(i32 index, i32 step, i32 end) {
+  return min_of(32, ceil_div(end - index, step));
+}
 
 struct TilePlace {
   i32 row, column;  // in tiles
@@ -37,8 +45,11 @@ DEEPGEMM_SHARED_CODE TilePlace place_in_bands(i32 index, i32 height, const Group
 }
 
 // Walks groups in order, and in each the tiles in bands: every form but labels. `index` counts all
-// tiles; this CTA (or cluster) takes every `step`th. A vector that lies gives tiles inside the
-// arrays still, and the walk ends.
+// tiles; this CTA (or cluster) takes every `step`th, of which there are less than 2^25. A vector
+// that lies gives tiles inside the arrays still, and the walk ends.
+//
+// Each lane works out one of the next 32 tiles. Why: a search and three divisions for each tile
+// took the producers longer than a K block, with operands missing meanwhile.
 template <class Lanes>
 class GroupWalk {
  public:
@@ -46,23 +57,18 @@ class GroupWalk {
                             i32 step)
       : v_(vector), t_(tiling), step_(step), index_(first) {
     load();
-    seek();
+    find_tiles();
   }
 
-  DEEPGEMM_DEVICE bool valid() const { return chunk_ < v_.groups; }
+  DEEPGEMM_DEVICE bool valid() const { return now_ < found_; }
   DEEPGEMM_DEVICE void advance() {
-    index_ += step_;
-    seek();
+    if (++now_ < found_) return;
+    index_ += found_ * step_;
+    find_tiles();
   }
-
   DEEPGEMM_DEVICE GroupTile tile() const {
-    // The groups that are over before this row tile, empty ones among them.
-    const i32 lane = through_.count_up_to(index_ / t_.tiles_n - tiles_before_);
-    const i32 begin = begins_.at(lane), end = ends_.at(lane);
-    const i32 height = ceil_div(end - begin, t_.tile_m);
-    const i32 first = tiles_before_ + through_.at(lane) - height;
-    const TilePlace place = place_in_bands(index_ - first * t_.tiles_n, height, t_);
-    return {chunk_ + lane, begin + place.row * t_.tile_m, end, place.column * t_.tile_n};
+    return {chunk_ + lane_of_group_.at(now_), tile_rows_.at(now_), tile_firsts_.at(now_),
+            tile_ends_.at(now_), tile_columns_.at(now_)};
   }
 
  private:
@@ -84,9 +90,11 @@ class GroupWalk {
       begins_ = Lanes::of([this](i32 lane) { return span(lane).begin; });
       ends_ = Lanes::of([this](i32 lane) { return span(lane).end; });
     }
-    const Lanes heights = Lanes::of(
-        [this](i32 lane) { return ceil_div(ends_.own(lane) - begins_.own(lane), t_.tile_m); });
-    through_ = heights.sums(most_tiles());
+    heights_ = Lanes::of([this](i32 lane) {
+      const i32 begin = begins_.own(lane), end = ends_.own(lane);
+      return end > begin ? ceil_div(end - aligned_down(begin, t_.align), t_.tile_m) : 0;
+    });
+    through_ = heights_.sums(most_tiles());
     tiles_here_ = min_of(through_.at(lanes - 1), most_tiles() - tiles_before_);
   }
 
@@ -95,13 +103,37 @@ class GroupWalk {
     return span_of_group(v_, chunk_ + lane);
   }
 
-  // Goes on to the chunk that has tile index_, or past the last one.
-  DEEPGEMM_DEVICE void seek() {
-    while (valid() && index_ >= (tiles_before_ + tiles_here_) * t_.tiles_n) {
+  // Goes on to the chunk that has tile index_, and works out the tiles there that are this CTA's;
+  // none are found past the last chunk.
+  DEEPGEMM_DEVICE void find_tiles() {
+    now_ = found_ = 0;
+    while (chunk_ < v_.groups && index_ >= (tiles_before_ + tiles_here_) * t_.tiles_n) {
       tiles_before_ += tiles_here_;
       chunk_ += lanes;
-      if (valid()) load();
+      if (chunk_ < v_.groups) load();
     }
+    if (chunk_ >= v_.groups) return;
+    const i32 end = (tiles_before_ + tiles_here_) * t_.tiles_n;
+    found_ = next_tiles(index_, step_, end);
+    const auto in_chunk = [&](i32 lane) {  // a lane without a tile takes the last one
+      return min_of(index_ + lane * step_, end - 1) - tiles_before_ * t_.tiles_n;
+    };
+    lane_of_group_ =
+        through_.count_up_to(Lanes::of([&](i32 lane) { return in_chunk(lane) / t_.tiles_n; }));
+    const Lanes begins = begins_.pick(lane_of_group_), heights = heights_.pick(lane_of_group_);
+    const Lanes through = through_.pick(lane_of_group_);
+    tile_ends_ = ends_.pick(lane_of_group_);
+    const auto place = [&](i32 lane) {
+      const i32 height = heights.own(lane);
+      const i32 before = (through.own(lane) - height) * t_.tiles_n;
+      return place_in_bands(in_chunk(lane) - before, height, t_);
+    };
+    tile_rows_ = Lanes::of([&](i32 lane) {
+      return aligned_down(begins.own(lane), t_.align) + place(lane).row * t_.tile_m;
+    });
+    tile_firsts_ =
+        Lanes::of([&](i32 lane) { return max_of(tile_rows_.own(lane), begins.own(lane)); });
+    tile_columns_ = Lanes::of([&](i32 lane) { return place(lane).column * t_.tile_n; });
   }
 
   GroupVector v_;
@@ -112,7 +144,9 @@ class GroupWalk {
   i32 rows_before_ = 0;   // of the groups before the next chunk, if the vector has sizes
   i32 tiles_before_ = 0;  // row tiles before the chunk
   i32 tiles_here_ = 0;    // in the chunk
-  Lanes begins_, ends_, through_;
+  Lanes begins_, ends_, heights_, through_;
+  i32 now_ = 0, found_ = 0;  // of the lanes' tiles
+  Lanes lane_of_group_, tile_rows_, tile_firsts_, tile_ends_, tile_columns_;
 };
 
 // Labels: fixed tiles of rows, each visited once for every run of equal labels in it. Rows of no
@@ -149,27 +183,38 @@ class LabelWalk {
     limit_ = min_of(tile_.row + t_.tile_m, v_.rows);
   }
 
-  DEEPGEMM_DEVICE i32 end_of_run(i32 row, i32 group) const {
-    for (i32 same = 32; row < limit_ && same == 32; row += same) {
-      const Lanes found = Lanes::of([&](i32 lane) {
-        return row + lane < limit_ ? label(row + lane) : -2;  // -2: other than any label
-      });
-      same = found.first_other_than(group);
-    }
-    return row;
-  }
-
   // From tile_.row on, the next run that has a group.
   DEEPGEMM_DEVICE void seek() {
     while (valid()) {
       while (tile_.row < limit_) {
-        tile_.group = label(tile_.row);
-        tile_.end = end_of_run(tile_.row, tile_.group);
+        find_run(tile_.row);
         if (tile_.group >= 0 && tile_.group < v_.groups) return;
         tile_.row = tile_.end;
       }
       index_ += step_;
       enter();
+    }
+  }
+
+  // The run of equal labels that starts at row `first`. Why in batches: their loads are in flight
+  // together.
+  DEEPGEMM_DEVICE void find_run(i32 first) {
+    constexpr i32 batch = 8, lanes = 32;
+    constexpr i32 past = -2;  // other than any label
+    tile_.row = aligned_down(first, t_.align);
+    tile_.first = tile_.end = first;
+    for (i32 same = lanes; same == lanes;) {
+      Lanes found[batch];
+      for (i32 i = 0; i < batch; ++i) {
+        found[i] = Lanes::of([&](i32 lane) {
+          const i32 row = tile_.end + i * lanes + lane;
+          return row < limit_ ? label(row) : past;
+        });
+      }
+      if (tile_.end == first) tile_.group = found[0].at(0);
+      for (i32 i = 0; i < batch; ++i) {
+        if (same == lanes) tile_.end += same = found[i].first_other_than(tile_.group);
+      }
     }
   }
 

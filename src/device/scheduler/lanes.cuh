@@ -36,17 +36,21 @@ class WarpLanes {
     const i32 before = ptx::shuffle(value_, max_of(lane - 1, 0));
     return WarpLanes(lane == 0 ? first : before);
   }
-  // How many numbers are at most `value`.
-  DEEPGEMM_DEVICE i32 count_up_to(i32 value) const {
-    i32 count = value_ <= value ? 1 : 0;
-    for (i32 mask = 16; mask > 0; mask /= 2) count += ptx::shuffle_xor(count, mask);
-    return count;
+  // The number of the lane that `lanes` names, for each lane.
+  DEEPGEMM_DEVICE WarpLanes pick(const WarpLanes& lanes) const {
+    return WarpLanes(ptx::shuffle(value_, lanes.value_));
+  }
+  // Of numbers in ascending order, how many are at most `values`, for each lane; 31 for all 32.
+  DEEPGEMM_DEVICE WarpLanes count_up_to(const WarpLanes& values) const {
+    i32 count = 0;
+    for (i32 step = 16; step > 0; step /= 2) {
+      if (ptx::shuffle(value_, count + step - 1) <= values.value_) count += step;
+    }
+    return WarpLanes(count);
   }
   // The first lane whose number is not `value`; 32 if there is none.
   DEEPGEMM_DEVICE i32 first_other_than(i32 value) const {
-    i32 first = value_ == value ? 32 : ptx::lane_index();
-    for (i32 mask = 16; mask > 0; mask /= 2) first = min_of(first, ptx::shuffle_xor(first, mask));
-    return first;
+    return ptx::first_lane_where(value_ != value);
   }
 
  private:

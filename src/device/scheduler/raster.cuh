@@ -7,11 +7,11 @@
 
 namespace deepgemm::device {
 
-// Of a grouped schedule also the tile's group, and the row before which it ends at the latest; of
-// k_groups instead how much of K it has, where that begins, and its first block of factors.
+// Of a grouped schedule also the tile's group, and between which rows the group lies; of k_groups
+// instead how much of K it has (end), where that begins, and its first block of factors.
 struct Tile {
   i32 row = 0, column = 0;
-  i32 group = 0, end = 0;
+  i32 group = 0, first = 0, end = 0;
   i32 k = 0, block = 0;
 };
 

@@ -12,12 +12,13 @@
 namespace deepgemm::device {
 
 DEEPGEMM_DEVICE Tile place_of(const GroupTile& tile) {
-  return {tile.row, tile.column, tile.group, tile.end};
+  return {tile.row, tile.column, tile.group, tile.first, tile.end};
 }
 // K starts at multiples of 16 bytes for TMA, whatever the sizes say: they are multiples of 16, or
 // lie.
 DEEPGEMM_DEVICE Tile place_of(const KGroupTile& tile) {
-  return {tile.row, tile.column, tile.group, tile.k_end - tile.k, tile.k & -16, tile.block};
+  return {tile.row,      tile.column, tile.group, tile.row, tile.k_end - tile.k,
+          tile.k & -16, tile.block};
 }
 
 // A walk with the interface of a raster, one tile behind it, so that last() costs nothing. All
@@ -33,7 +34,7 @@ struct GroupedRaster {
 
   DEEPGEMM_DEVICE static Walk start(const GemmParams& p) {
     const GroupTiling tiling = {C.tile_m, C.tile_n, ceil_div(p.n, static_cast<i32>(C.tile_n)),
-                                p.raster_group};
+                                p.raster_group, C.row_align()};
     if constexpr (C.k_grouped()) {
       return Walk(p.groups.vector, tiling, ceil_div(p.m, static_cast<i32>(C.tile_m)),
                   ptx::cta_index(), ptx::cta_count());

@@ -22,6 +22,12 @@ inline i32 shuffle(i32 value, int lane) {
   meeting.arrive_and_wait();  // nobody shows the next number while others look
   return found;
 }
-inline i32 shuffle_xor(i32 value, int mask) { return shuffle(value, this_lane ^ mask); }
+inline int first_lane_where(bool holds) {
+  int first = 32;
+  for (int lane = 31; lane >= 0; --lane) {
+    if (shuffle(holds ? 1 : 0, lane) != 0) first = lane;
+  }
+  return first;
+}
 
 }  // namespace deepgemm::device::ptx
