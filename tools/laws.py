@@ -40,6 +40,7 @@ TESTED_BY: dict[str, str] = {
     "src/driver/device.cpp": "tests/cpp/driver_test.cpp",
     "src/driver/driver_api.cpp": "tests/cpp/driver_test.cpp",
     "src/driver/launch.cpp": "tests/cpp/driver_test.cpp",
+    "src/driver/stream.cpp": "tests/cpp/driver_test.cpp",
     "src/heuristics/gemm_candidates.cpp": "tests/cpp/gemm_cost_test.cpp",
     "src/jit/bundle.cpp": "tests/cpp/kernel_loader_test.cpp",
     "src/jit/cache_report.cpp": "tests/cpp/disk_cache_test.cpp",

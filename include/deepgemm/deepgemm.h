@@ -171,7 +171,8 @@ DEEPGEMM_C_API int deepgemm_device_count(void);
 
 /* `stream` is a CUstream (or cudaStream_t), NULL for the default stream; unused on the CPU. */
 DEEPGEMM_C_API deepgemm_status deepgemm_gemm(const deepgemm_gemm_args* args, void* stream);
-/* Products of many groups. The values of group vectors are checked in host memory only. */
+/* Products of many groups. The values of group vectors are checked in host memory, and on a GPU if
+ * the environment variable DEEPGEMM_CHECK_GROUPS is 1. */
 DEEPGEMM_C_API deepgemm_status deepgemm_grouped_gemm(const deepgemm_grouped_args* args,
                                                      void* stream);
 DEEPGEMM_C_API deepgemm_status deepgemm_masked_gemm(const deepgemm_masked_args* args, void* stream);

@@ -1,8 +1,9 @@
 // Products of many groups in one call: what the experts of an MoE layer compute, forward
 // (grouped_gemm, masked_gemm) and backward (k_grouped_gemm). Group vectors are on the device of
-// the other arrays, int32 or int64, and are never waited for: in host memory their values are
-// checked before anything is computed, on a GPU nothing outside the arrays is read or written,
-// whatever they hold.
+// the other arrays, int32 or int64, and are not waited for: in host memory their values are checked
+// before anything is computed, on a GPU nothing outside the arrays is read or written, whatever
+// they hold. The setting DEEPGEMM_CHECK_GROUPS (docs/settings.md) has them checked on a GPU too,
+// which waits for the stream.
 #pragma once
 
 #include <cstdint>

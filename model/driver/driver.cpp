@@ -265,12 +265,19 @@ CUresult MemcpyDtoH(void* target, CUdeviceptr source, std::size_t bytes) {
   std::memcpy(target, reinterpret_cast<const void*>(source), bytes);
   return CUDA_SUCCESS;
 }
+CUresult MemcpyDtoHAsync(void* target, CUdeviceptr source, std::size_t bytes, CUstream) {
+  return MemcpyDtoH(target, source, bytes);
+}
 CUresult MemsetD8(CUdeviceptr target, unsigned char value, std::size_t bytes) {
   if (!sm90::synchronize()) return CUDA_ERROR_LAUNCH_FAILED;
   std::memset(reinterpret_cast<void*>(target), value, bytes);
   return CUDA_SUCCESS;
 }
 CUresult StreamSynchronize(CUstream) { return result_of(sm90::synchronize()); }
+CUresult StreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
+  *status = CU_STREAM_CAPTURE_STATUS_NONE;  // the model has no graphs
+  return CUDA_SUCCESS;
+}
 CUresult ThreadExchangeStreamCaptureMode(CUstreamCaptureMode*) { return CUDA_SUCCESS; }
 
 template <class Function>
@@ -304,8 +311,10 @@ const std::map<std::string, void*>& entry_points() {
       {"cuMemFree", address_of(MemFree)},
       {"cuMemcpyHtoD", address_of(MemcpyHtoD)},
       {"cuMemcpyDtoH", address_of(MemcpyDtoH)},
+      {"cuMemcpyDtoHAsync", address_of(MemcpyDtoHAsync)},
       {"cuMemsetD8", address_of(MemsetD8)},
       {"cuStreamSynchronize", address_of(StreamSynchronize)},
+      {"cuStreamIsCapturing", address_of(StreamIsCapturing)},
       {"cuThreadExchangeStreamCaptureMode", address_of(ThreadExchangeStreamCaptureMode)},
   };
   return table;

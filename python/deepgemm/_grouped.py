@@ -57,6 +57,7 @@ def grouped_gemm(
         ValueError: as :func:`gemm`; not one of the four arrays; in host memory also sizes that are
             negative or exceed M, offsets or ends that decrease or pass M, labels out of range. On a
             GPU their values are not waited for: wrong ones give wrong rows, within the arrays.
+            Set the environment variable ``DEEPGEMM_CHECK_GROUPS`` to find them there.
         TypeError: dtype, or no array. deepgemm.Error: driver, device or compiler.
     """
     return ext.grouped_gemm(
@@ -105,8 +106,8 @@ def masked_gemm(
     Raises:
         ValueError: shape, stride, value, device or granularity; in host memory, also ``rows`` that
             are negative or exceed Mmax. Nothing is computed then. On a GPU they are not waited
-            for: wrong ones give wrong rows, within the arrays. TypeError: dtype, or no array.
-        deepgemm.Error: driver, device or compiler.
+            for, as in :func:`grouped_gemm`: wrong ones give wrong rows, within the arrays.
+        TypeError: dtype, or no array. deepgemm.Error: driver, device or compiler.
     """
     return ext.masked_gemm(
         a, b, rows, out, expected_rows, c, bias, activation, alpha, out_dtype, layout, granularity,
@@ -158,7 +159,7 @@ def k_grouped_gemm(
         ValueError: shape, stride, value, device, or a granularity other than (1, 128); in host
             memory, also sizes that are negative, exceed K in sum, are no multiples of 16 (float8),
             or need more blocks than sf has. Nothing is computed then. On a GPU they are not waited
-            for: wrong ones give wrong numbers, and nothing outside the arrays is read or written.
+            for, as in :func:`grouped_gemm`: wrong ones give wrong numbers, within the arrays.
         TypeError: dtype, or no array. deepgemm.Error: driver, device or compiler.
     """
     return ext.k_grouped_gemm(

@@ -21,6 +21,9 @@ constexpr Setting table[] = {
     {"DEEPGEMM_LOG", "off, warning, info or debug", "warning", "Which messages are written."},
     {"DEEPGEMM_STRICT_JIT", "bool", "false",
      "Raise an error, instead of compiling, when a kernel is in no cache."},
+    {"DEEPGEMM_CHECK_GROUPS", "bool", "false",
+     "Check the values of group arrays on a GPU as those in host memory are. For debugging: each "
+     "grouped call then waits for its stream, and is an error while a CUDA graph captures it."},
     {"DEEPGEMM_DUMP", "path", "nothing is dumped",
      "Directory into which the source and the cubin of every compiled kernel are written."},
     {"DEEPGEMM_CPU_THREADS", "int", "one per hardware thread",

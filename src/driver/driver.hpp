@@ -3,6 +3,7 @@
 
 #include <cuda.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -36,8 +37,10 @@ struct Api {
   decltype(&cuMemFree) MemFree;
   decltype(&cuMemcpyHtoD) MemcpyHtoD;
   decltype(&cuMemcpyDtoH) MemcpyDtoH;
+  decltype(&cuMemcpyDtoHAsync) MemcpyDtoHAsync;
   decltype(&cuMemsetD8) MemsetD8;
   decltype(&cuStreamSynchronize) StreamSynchronize;
+  decltype(&cuStreamIsCapturing) StreamIsCapturing;
   decltype(&cuThreadExchangeStreamCaptureMode) ThreadExchangeStreamCaptureMode;
   int version = 0;  // as cuDriverGetVersion: 13000
 };
@@ -77,6 +80,26 @@ class ContextGuard {
  private:
   bool pushed_ = false;
 };
+
+// Loading and waiting inside another thread's or our own stream capture would invalidate it;
+// relaxed mode lets this thread make such calls meanwhile.
+class RelaxedCapture {
+ public:
+  RelaxedCapture();
+  ~RelaxedCapture();
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
+// Whether the stream cannot be waited for because a CUDA graph captures it or, of the legacy
+// default stream, another one that it would have to wait for. The context must be current.
+bool is_captured(CUstream stream);
+// Copies to the host what the work that is on the stream now leaves in the memory, and waits for
+// it. The context must be current, and the stream not captured.
+void read_memory(void* host, const void* device_memory, std::size_t bytes, CUstream stream);
 
 struct LaunchShape {
   unsigned grid = 1;

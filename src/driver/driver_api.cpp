@@ -113,8 +113,10 @@ void fill_table(GetProcAddress get, Api& api) {
   require(get, "cuMemFree", api.MemFree);
   require(get, "cuMemcpyHtoD", api.MemcpyHtoD);
   require(get, "cuMemcpyDtoH", api.MemcpyDtoH);
+  require(get, "cuMemcpyDtoHAsync", api.MemcpyDtoHAsync);
   require(get, "cuMemsetD8", api.MemsetD8);
   require(get, "cuStreamSynchronize", api.StreamSynchronize);
+  require(get, "cuStreamIsCapturing", api.StreamIsCapturing);
   require(get, "cuThreadExchangeStreamCaptureMode", api.ThreadExchangeStreamCaptureMode);
 }
 

@@ -40,22 +40,6 @@ struct Outcome {
   const char* step = "";
 };
 
-// Loading inside another thread's or our own stream capture would invalidate it; relaxed mode lets
-// this thread make such calls meanwhile.
-class RelaxedCapture {
- public:
-  RelaxedCapture() {
-    driver::check(driver::api().ThreadExchangeStreamCaptureMode(&mode_),
-                  "cuThreadExchangeStreamCaptureMode");
-  }
-  ~RelaxedCapture() { driver::api().ThreadExchangeStreamCaptureMode(&mode_); }
-  RelaxedCapture(const RelaxedCapture&) = delete;
-  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
-
- private:
-  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
-};
-
 Entry& find_entry(const KernelSpec& spec) {
   static Table& table = *new Table;
   std::string key = spec.name;
@@ -177,7 +161,7 @@ const LoadedKernel* load_slowly(Entry& entry, const KernelSpec& spec, int device
   const auto began = std::chrono::steady_clock::now();
   check_device(spec, device);
   driver::ContextGuard guard(device);
-  RelaxedCapture relaxed;
+  driver::RelaxedCapture relaxed;
   LoadedKernel kernel;
   kernel.function = load_on_device(entry, spec, device);
   kernel.origin = entry.cubin->origin;

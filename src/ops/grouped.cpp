@@ -182,11 +182,14 @@ GroupedProblem make_problem(const MaskedArgs& args) {
 void grouped_gemm(const GroupedArgs& args, const CallOptions& options) {
   const GroupedProblem problem = make_problem(args);
   check_call(args, {ops::name_of(args.form), args.groups}, options);
+  cpu::GroupRows rows;
+  if (ops::are_values_checked(args.groups)) {
+    rows = ops::rows_of_groups(args, problem.groups, problem.product.m, options.stream);
+  }
+  if (is_empty(problem)) return;
   if (is_cpu(args)) {
-    const cpu::GroupRows rows = ops::rows_of_groups(args, problem.groups, problem.product.m);
-    if (is_empty(problem)) return;
     cpu::grouped_gemm(problem, with_stacked_scales(args, problem), rows, options.accumulate_in_f64);
-  } else if (!is_empty(problem)) {
+  } else {
     plan::grouped_gemm(problem, with_stacked_scales(args, problem), options);
   }
 }
@@ -194,11 +197,14 @@ void grouped_gemm(const GroupedArgs& args, const CallOptions& options) {
 void masked_gemm(const MaskedArgs& args, const CallOptions& options) {
   const GroupedProblem problem = make_problem(args);
   check_call(args, {"rows", args.rows}, options);
+  std::vector<std::int64_t> rows;
+  if (ops::are_values_checked(args.rows)) {
+    rows = ops::rows_of_masks(args.rows, problem.product.m, options.stream);
+  }
+  if (is_empty(problem)) return;
   if (is_cpu(args)) {
-    const std::vector<std::int64_t> rows = ops::rows_of_masks(args.rows, problem.product.m);
-    if (is_empty(problem)) return;
     cpu::masked_gemm(problem, with_stacked_scales(args, problem), rows, options.accumulate_in_f64);
-  } else if (!is_empty(problem)) {
+  } else {
     plan::masked_gemm(problem, with_stacked_scales(args, problem), options);
   }
 }

@@ -3,8 +3,10 @@
 #include <cstring>
 #include <string>
 
+#include "core/env.hpp"
 #include "core/math.hpp"
 #include "core/text.hpp"
+#include "driver/driver.hpp"
 
 namespace deepgemm::ops {
 namespace {
@@ -78,6 +80,23 @@ void add_ends(cpu::GroupRows& result, const Values& ends, std::int64_t alignment
   }
 }
 
+// A vector on a GPU, as the stream leaves it, in host memory: its span, with its strides.
+TensorView copied_to_host(const TensorView& vector, Stream stream, std::vector<char>& memory) {
+  const driver::ContextGuard context(vector.device.index);
+  if (driver::is_captured(stream)) {
+    throw Error(complaint("stream", "one that a CUDA graph captures", "one that can be waited for",
+                          "DEEPGEMM_CHECK_GROUPS is set: each call reads its group array back"));
+  }
+  const ByteRange span = byte_range(vector);
+  memory.resize(span.end - span.begin);
+  driver::read_memory(memory.data(), reinterpret_cast<const void*>(span.begin), memory.size(),
+                      stream);
+  TensorView copy = vector;
+  copy.data = memory.data() + (reinterpret_cast<std::uintptr_t>(vector.data) - span.begin);
+  copy.device = {};
+  return copy;
+}
+
 }  // namespace
 
 std::string_view name_of(GroupForm form) {
@@ -105,8 +124,16 @@ void check_group_vector(const Operand& vector, std::int64_t length, std::string_
   check_no_overlap(out, vector);
 }
 
-std::vector<std::int64_t> integers_of(const TensorView& vector) {
-  Values values(static_cast<std::size_t>(vector.shape[0]));
+bool are_values_checked(const TensorView& vector) {
+  return vector.device.kind == DeviceKind::cpu || env::flag("DEEPGEMM_CHECK_GROUPS", false);
+}
+
+std::vector<std::int64_t> integers_of(const TensorView& given, Stream stream) {
+  Values values(static_cast<std::size_t>(given.shape[0]));
+  if (values.empty()) return values;
+  std::vector<char> memory;
+  const TensorView vector =
+      given.device.kind == DeviceKind::cpu ? given : copied_to_host(given, stream, memory);
   const std::int64_t bytes = size_in_bytes(vector.dtype);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const char* from = static_cast<const char*>(vector.data) +
@@ -122,9 +149,10 @@ std::vector<std::int64_t> integers_of(const TensorView& vector) {
   return values;
 }
 
-cpu::GroupRows rows_of_groups(const GroupedArgs& args, std::int64_t groups, std::int64_t rows) {
+cpu::GroupRows rows_of_groups(const GroupedArgs& args, std::int64_t groups, std::int64_t rows,
+                              Stream stream) {
   cpu::GroupRows result(static_cast<std::size_t>(groups));
-  const Values values = integers_of(args.groups);
+  const Values values = integers_of(args.groups, stream);
   const std::string_view name = name_of(args.form);
   switch (args.form) {
     case GroupForm::sizes:
@@ -147,8 +175,8 @@ cpu::GroupRows rows_of_groups(const GroupedArgs& args, std::int64_t groups, std:
   return result;
 }
 
-std::vector<std::int64_t> rows_of_masks(const TensorView& rows, std::int64_t most) {
-  Values values = integers_of(rows);
+std::vector<std::int64_t> rows_of_masks(const TensorView& rows, std::int64_t most, Stream stream) {
+  Values values = integers_of(rows, stream);
   for (std::size_t g = 0; g < values.size(); ++g) {
     if (values[g] >= 0 && values[g] <= most) continue;
     throw ValueError(complaint("rows", at_group(values[g], g), join("0 to ", most),
@@ -158,8 +186,8 @@ std::vector<std::int64_t> rows_of_masks(const TensorView& rows, std::int64_t mos
 }
 
 std::vector<std::int64_t> sizes_of_k(const TensorView& k_sizes, std::int64_t k,
-                                     std::int64_t multiple) {
-  Values values = integers_of(k_sizes);
+                                     std::int64_t multiple, Stream stream) {
+  Values values = integers_of(k_sizes, stream);
   for_each_size("k_sizes", values, k, join("a has K = ", k),
                 [](std::size_t, std::int64_t, std::int64_t) {});
   for (std::size_t g = 0; g < values.size(); ++g) {

@@ -1,5 +1,5 @@
-// Group vectors: what they are called, their checks, and their values where they lie in host
-// memory. Values are looked at on the CPU only; a GPU's are never waited for.
+// Group vectors: what they are called, their checks, and their values. Those in host memory are
+// looked at; a GPU's are waited for only if DEEPGEMM_CHECK_GROUPS is set.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,19 @@ std::string_view name_of(GroupForm form);
 void check_group_vector(const Operand& vector, std::int64_t length, std::string_view what,
                         const Operand& reference, const Operand& out);
 
-// The values of a vector in host memory, of int32 or int64.
-std::vector<std::int64_t> integers_of(const TensorView& vector);
+// Whether a call looks at the values: in host memory always, on a GPU if DEEPGEMM_CHECK_GROUPS.
+bool are_values_checked(const TensorView& vector);
+// The values of a vector of int32 or int64. From a GPU they are copied behind what `stream` holds,
+// and waited for; an Error if a CUDA graph captures the stream. It is the same `stream` below.
+std::vector<std::int64_t> integers_of(const TensorView& vector, Stream stream);
 // The rows of each group of a [rows, K]. A ValueError if the vector names rows that are not there,
 // rows twice or backwards, or groups that are not there.
-cpu::GroupRows rows_of_groups(const GroupedArgs& args, std::int64_t groups, std::int64_t rows);
+cpu::GroupRows rows_of_groups(const GroupedArgs& args, std::int64_t groups, std::int64_t rows,
+                              Stream stream);
 // rows[g] of a masked product, each 0 to `most`.
-std::vector<std::int64_t> rows_of_masks(const TensorView& rows, std::int64_t most);
+std::vector<std::int64_t> rows_of_masks(const TensorView& rows, std::int64_t most, Stream stream);
 // k_sizes: 0 or more, multiples of `multiple`, and `k` at most in sum.
 std::vector<std::int64_t> sizes_of_k(const TensorView& k_sizes, std::int64_t k,
-                                     std::int64_t multiple);
+                                     std::int64_t multiple, Stream stream);
 
 }  // namespace deepgemm::ops

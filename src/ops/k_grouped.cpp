@@ -132,16 +132,17 @@ void k_grouped_gemm(const KGroupedArgs& args, const CallOptions& options) {
   ops::check_sms(options);
   ops::check_f64(options, args.a.values.device);
   const GemmProblem& product = problem.product;
-  const bool empty = problem.groups == 0 || product.m == 0 || product.n == 0;
-  if (args.a.values.device.kind == DeviceKind::cpu) {
+  std::vector<std::int64_t> sizes;
+  if (ops::are_values_checked(args.k_sizes)) {
     const bool float8 = is_float8(product.a_dtype) || is_float8(product.b_dtype);
-    const std::vector<std::int64_t> sizes =
-        ops::sizes_of_k(args.k_sizes, product.k, float8 ? float8_multiple : 1);
+    sizes = ops::sizes_of_k(args.k_sizes, product.k, float8 ? float8_multiple : 1, options.stream);
     check_blocks(a_of(args), sizes);
     check_blocks(b_of(args), sizes);
-    if (empty) return;
+  }
+  if (problem.groups == 0 || product.m == 0 || product.n == 0) return;
+  if (args.a.values.device.kind == DeviceKind::cpu) {
     cpu::k_grouped_gemm(problem, with_scales_by_rows(args), sizes, options.accumulate_in_f64);
-  } else if (!empty) {
+  } else {
     plan::k_grouped_gemm(problem, with_scales_by_rows(args), options);
   }
 }

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <thread>
 #include <vector>
@@ -169,6 +170,40 @@ TEST_CASE("cluster and PDL become launch attributes") {
   CHECK(call.attributes[0].value.clusterDim.y == 1);
   CHECK(call.attributes[1].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
   CHECK(call.attributes[1].value.programmaticStreamSerializationAllowed == 1);
+}
+
+TEST_CASE("memory is read behind its stream and waited for, beside captures of others") {
+  driver::ContextGuard guard(0);
+  const auto stream = reinterpret_cast<CUstream>(0x99);
+  const std::array<int, 3> sent{1, 2, 3};
+  std::array<int, 3> received{};
+  driver::read_memory(received.data(), sent.data(), sizeof(sent), stream);
+  CHECK(received == sent);
+  CHECK(fake_state().copies.empty());
+  CHECK(fake_state().capture_mode_at_wait == CU_STREAM_CAPTURE_MODE_RELAXED);
+  driver::check(driver::api().StreamSynchronize(stream), "cuStreamSynchronize");
+  CHECK(fake_state().capture_mode_at_wait == CU_STREAM_CAPTURE_MODE_GLOBAL);
+  fake_state().fail("cuStreamSynchronize", CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK_THROWS_WITH_AS(driver::read_memory(received.data(), sent.data(), sizeof(sent), stream),
+                       doctest::Contains("cuStreamSynchronize"), DriverError);
+  fake_state().heal();
+}
+
+TEST_CASE("a captured stream is told from others, and from a driver that fails") {
+  driver::ContextGuard guard(0);
+  CHECK_FALSE(driver::is_captured(nullptr));
+  for (const auto status :
+       {CU_STREAM_CAPTURE_STATUS_ACTIVE, CU_STREAM_CAPTURE_STATUS_INVALIDATED}) {
+    fake_state().capture_status = status;
+    CHECK(driver::is_captured(nullptr));
+  }
+  fake_state().capture_status = CU_STREAM_CAPTURE_STATUS_NONE;
+  fake_state().fail("cuStreamIsCapturing", CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+  CHECK(driver::is_captured(nullptr));
+  fake_state().fail("cuStreamIsCapturing", CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK_THROWS_WITH_AS(driver::is_captured(nullptr), doctest::Contains("cuStreamIsCapturing"),
+                       DriverError);
+  fake_state().heal();
 }
 
 TEST_CASE("a failed call throws its name, text and code") {

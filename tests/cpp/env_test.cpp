@@ -22,7 +22,7 @@ TEST_CASE("the table lists each setting once, with its words") {
   }
   for (const char* name :
        {"DEEPGEMM_CACHE_DIR", "DEEPGEMM_NVRTC_PATH", "DEEPGEMM_CUDA_DRIVER_PATH", "DEEPGEMM_LOG",
-        "DEEPGEMM_STRICT_JIT", "DEEPGEMM_DUMP", "DEEPGEMM_CPU_THREADS"}) {
+        "DEEPGEMM_STRICT_JIT", "DEEPGEMM_CHECK_GROUPS", "DEEPGEMM_DUMP", "DEEPGEMM_CPU_THREADS"}) {
     CHECK(seen.count(name) == 1);
   }
 }

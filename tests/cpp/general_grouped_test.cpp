@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <vector>
 
 #include "contains.hpp"
 #include "fake_driver/fake_driver.hpp"
@@ -190,7 +191,31 @@ TEST_CASE("a call is one launch on its stream, and asks the device for nothing")
     INFO(name);
     CHECK(name.find("Synchronize") == std::string::npos);
     CHECK(name.find("Memcpy") == std::string::npos);
+    CHECK(name.find("IsCapturing") == std::string::npos);
   }
+}
+
+TEST_CASE("with DEEPGEMM_CHECK_GROUPS a right call is the same launch, behind one look") {
+  testing::CacheDirectory directory;
+  testing::use_fake_nvrtc();
+  fake::CudaState& state = fake::use_fake_driver();
+  const test::Environment set("DEEPGEMM_CHECK_GROUPS", "1");
+  const Stream stream = reinterpret_cast<Stream>(0x77);
+  Policy policy;
+  policy.kernel = "general";
+  GroupedArgs args = rows_args(GroupForm::sizes, {5});
+  std::vector<std::int32_t> sizes = {100, 0, 300, 0, 300};
+  args.groups.data = sizes.data();
+  const std::size_t before = state.launches.size();
+  grouped_gemm(args, {.stream = stream, .policy = &policy});
+  REQUIRE(state.launches.size() == before + 1);
+  CHECK(state.launches.back().stream == stream);
+  CHECK(state.count("cuMemcpyDtoHAsync") == 1);
+  CHECK(state.count("cuStreamSynchronize") == 1);
+  sizes[4] = 301;
+  CHECK(contains(message_of<ValueError>([&] { grouped_gemm(args, {.stream = stream}); }),
+                 "group_sizes: found 301 for group 4 after a sum of 400"));
+  CHECK(state.launches.size() == before + 1);
 }
 
 TEST_CASE("policies: a kernel by name, and num_sms; what cannot take the call is refused") {

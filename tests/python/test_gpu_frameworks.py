@@ -95,6 +95,38 @@ def test_torch_graph_of_groups(torch, rng):
 
 
 @pytest.mark.torch
+def test_torch_checked_groups(torch, monkeypatch):
+    """DEEPGEMM_CHECK_GROUPS waits for the call's stream, and leaves every capture as it was."""
+    x, w = (torch.ones(shape, device="cuda") for shape in ((4, 70, 64), (4, 40, 64)))
+    rows = torch.zeros(4, dtype=torch.int32, device="cuda")
+    out, apart = (torch.zeros(4, 70, 40, device="cuda") for _ in range(2))
+    deepgemm.masked_gemm(x, w, rows, out)
+    side = torch.cuda.Stream()
+    monkeypatch.setenv("DEEPGEMM_CHECK_GROUPS", "1")
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out.fill_(3)
+        with pytest.raises(deepgemm.Error, match="stream: found one that a CUDA graph captures"):
+            deepgemm.masked_gemm(x, w, rows, out)
+        out.add_(1)
+        deepgemm.masked_gemm(x, w, rows, apart, stream=side)  # not captured: checked and launched
+    graph.replay()
+    torch.cuda.synchronize()
+    assert (out == 4).all()
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(200_000_000)
+        rows.fill_(71)
+        with pytest.raises(ValueError, match="rows: found 71 for group 0, need 0 to 70"):
+            deepgemm.masked_gemm(x, w, rows, out)
+        rows.fill_(70)
+        deepgemm.masked_gemm(x, w, rows, out)
+    side.synchronize()
+    assert (out == 64).all()
+    assert (apart == 0).all()
+
+
+@pytest.mark.torch
 def test_torch_quantize(torch, rng):
     x = rng.standard_normal((129, 577)).astype(np.float32)
     q = deepgemm.quantize(torch.from_numpy(x).cuda())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -263,19 +264,9 @@ WRONG_ROWS = (
 )
 
 
-def wrong_vectors(place: Place) -> None:
-    """In host memory a ValueError; on a device wrong numbers, and nothing outside is written."""
+def wrong_calls(place: Place) -> Iterator[tuple[Callable[..., Any], Guarded]]:
+    """Calls that lack an out, each with a group vector that is wrong; and an out for each."""
     rng = np.random.default_rng(12)
-
-    def wrong(call: Callable[[Any], Any], out: Guarded) -> np.ndarray | None:
-        if place.device < 0:
-            with pytest.raises(ValueError, match="found"):
-                call(out.array)
-            out.check(np.zeros(out.shape), np.zeros(out.shape[:-1], bool))
-            return None
-        call(out.array)
-        return out.check_around()
-
     a, b = (place.put(np.ones(shape, np.float32)) for shape in ((100, 40), (5, 70, 40)))
     stack, vectors = place.put(np.ones((5, 20, 40), np.float32)), WRONG_ROWS
     for (name, values), alignment in itertools.product(vectors, (1, 128)):
@@ -283,21 +274,54 @@ def wrong_vectors(place: Place) -> None:
             continue
         wide = max(map(abs, values)) > BIG
         form = {name: put_vector(place, values, np.int64 if wide else np.int32)}
-        out = Guarded(place, (100, 70), "bfloat16", 5)
-        wrong(lambda x, form=form, by=alignment: deepgemm.grouped_gemm(
-            a, b, out=x, alignment=by, **form), out)  # fmt: skip
+        call = partial(deepgemm.grouped_gemm, a, b, alignment=alignment, **form)
+        yield call, Guarded(place, (100, 70), "bfloat16", 5)
     for values in ([-3, 10**9, 21, BIG, 0], [-1] * 5, [WIDE] * 5):
         vector = put_vector(place, values, np.int64)
-        out = Guarded(place, (5, 20, 70), "float32", 5)
-        wrong(lambda x, vector=vector: deepgemm.masked_gemm(stack, b, vector, x), out)
+        call = partial(deepgemm.masked_gemm, stack, b, vector)
+        yield call, Guarded(place, (5, 20, 70), "float32", 5)
     # Factors for 2 blocks, NaN behind them; the sizes that need more are cut.
     left, right = (operand(rng, rows, 144, (1, 128), E4M3) for rows in (70, 30))
     operands = [(place.put(x.values), put_apart(place, x.sf, 16)) for x in (left, right)]
     for values in ([16] * 9, [BIG] * 3, [-1, 160, 5], [5, 11, 128], [WIDE, -WIDE, 144]):
         vector = put_vector(place, values, np.int64)
-        out = Guarded(place, (len(values), 70, 30), "float32", 5)
-        found = wrong(lambda x, vector=vector: deepgemm.k_grouped_gemm(*operands, vector, x), out)
-        assert found is None or np.isfinite(found).all()
+        call = partial(deepgemm.k_grouped_gemm, *operands, vector)
+        yield call, Guarded(place, (len(values), 70, 30), "float32", 5)
+
+
+def refused(call: Callable[..., Any], out: Guarded) -> str:
+    """The words in which a call is refused that then has written nothing."""
+    with pytest.raises(ValueError, match="found") as caught:
+        call(out=out.array)
+    out.check(np.zeros(out.shape), np.zeros(out.shape[:-1], bool))
+    return str(caught.value)
+
+
+def wrong_vectors(place: Place) -> None:
+    """In host memory a ValueError; on a device wrong numbers, and nothing outside is written."""
+    for call, out in wrong_calls(place):
+        if place.device < 0:
+            refused(call, out)
+            continue
+        call(out=out.array)
+        found = out.check_around()
+        assert call.func is not deepgemm.k_grouped_gemm or np.isfinite(found).all()
+
+
+def checked_vectors(place: Place) -> None:
+    """With DEEPGEMM_CHECK_GROUPS a device's vectors are refused too, in the words of the host's."""
+    rng = np.random.default_rng(13)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DEEPGEMM_CHECK_GROUPS", "1")
+        for here, on_the_host in zip(wrong_calls(place), wrong_calls(Place(-1)), strict=True):
+            assert refused(*here) == refused(*on_the_host)
+        for dtype, step in ((np.int32, 3), (np.int64, 1)):
+            for form, labels in forms(place, SIZES, 3, dtype, step):
+                check_rows(place, rng, labels, len(SIZES), 33, 40, form)
+            vector = put_vector(place, [3, 0, 9], dtype, step)
+            check_masked(place, rng, [3, 0, 9], 9, 24, 144, vector=vector)
+            vector = put_vector(place, [16, 0, 144], dtype, step)
+            check_k(place, rng, [16, 0, 144], 9, 24, vector=vector)
 
 
 def policies(place: Place) -> None:
@@ -315,7 +339,8 @@ def policies(place: Place) -> None:
 
 def _bodies() -> Iterator[Callable[[Place], None]]:
     yield from (every_form, any_order, edges, granularities, dtypes, after_the_sum, masks)
-    yield from (along_k, many_groups, random_groups, few_sms, as_dense, wrong_vectors, policies)
+    yield from (along_k, many_groups, random_groups, few_sms, as_dense, wrong_vectors)
+    yield from (checked_vectors, policies)
 
 
 BODIES = {body.__name__: body for body in _bodies()}

@@ -6,6 +6,7 @@
 
 using deepgemm::fake::CudaState;
 using deepgemm::fake::LaunchCall;
+using deepgemm::fake::PendingCopy;
 using deepgemm::fake::TensorMapCall;
 
 namespace {
@@ -189,11 +190,34 @@ CUresult MemcpyDtoH(void* target, CUdeviceptr source, std::size_t bytes) {
   std::memcpy(target, reinterpret_cast<const void*>(source), bytes);
   return record("cuMemcpyDtoH");
 }
+CUresult MemcpyDtoHAsync(void* target, CUdeviceptr source, std::size_t bytes, CUstream stream) {
+  const CUresult result = record("cuMemcpyDtoHAsync");
+  if (context_stack.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  std::lock_guard lock(state().mutex);
+  state().copies.push_back({target, reinterpret_cast<const void*>(source), bytes, stream});
+  return result;
+}
 CUresult MemsetD8(CUdeviceptr target, unsigned char value, std::size_t bytes) {
   std::memset(reinterpret_cast<void*>(target), value, bytes);
   return record("cuMemsetD8");
 }
-CUresult StreamSynchronize(CUstream) { return record("cuStreamSynchronize"); }
+CUresult StreamSynchronize(CUstream stream) {
+  const CUresult result = record("cuStreamSynchronize");
+  std::lock_guard lock(state().mutex);
+  state().capture_mode_at_wait = capture_mode;
+  state().waited_for = stream;
+  std::erase_if(state().copies, [&](const PendingCopy& copy) {
+    if (copy.stream != stream) return false;
+    std::memcpy(copy.target, copy.source, copy.bytes);
+    state().bytes_copied = copy.bytes;
+    return true;
+  });
+  return result;
+}
+CUresult StreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
+  *status = state().capture_status;
+  return record("cuStreamIsCapturing");
+}
 CUresult ThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   std::swap(*mode, capture_mode);
   return record("cuThreadExchangeStreamCaptureMode");
@@ -230,8 +254,10 @@ const std::map<std::string, void*>& entry_points() {
       {"cuMemFree", address_of(MemFree)},
       {"cuMemcpyHtoD", address_of(MemcpyHtoD)},
       {"cuMemcpyDtoH", address_of(MemcpyDtoH)},
+      {"cuMemcpyDtoHAsync", address_of(MemcpyDtoHAsync)},
       {"cuMemsetD8", address_of(MemsetD8)},
       {"cuStreamSynchronize", address_of(StreamSynchronize)},
+      {"cuStreamIsCapturing", address_of(StreamIsCapturing)},
       {"cuThreadExchangeStreamCaptureMode", address_of(ThreadExchangeStreamCaptureMode)},
   };
   return table;

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <map>
@@ -37,6 +38,14 @@ struct LaunchCall {
   void* parameters;
 };
 
+// A copy that its stream has not made yet.
+struct PendingCopy {
+  void* target;
+  const void* source;
+  std::size_t bytes;
+  CUstream stream;
+};
+
 struct CudaState {
   std::mutex mutex;  // guards what is recorded
   std::vector<TensorMapCall> tensor_maps;
@@ -47,6 +56,11 @@ struct CudaState {
   std::map<std::string, CUresult> failures;        // set: the call named fails with this
   std::map<int, int> shared_bytes;                 // by device, as set by cuKernelSetAttribute
   std::atomic<CUstreamCaptureMode> capture_mode_at_load{CU_STREAM_CAPTURE_MODE_GLOBAL};
+  std::atomic<CUstreamCaptureMode> capture_mode_at_wait{CU_STREAM_CAPTURE_MODE_GLOBAL};
+  std::atomic<CUstreamCaptureStatus> capture_status{CU_STREAM_CAPTURE_STATUS_NONE};
+  std::vector<PendingCopy> copies;  // made when their stream is waited for
+  std::size_t bytes_copied = 0;     // by the last of them
+  CUstream waited_for = nullptr;    // the last stream that was
   std::atomic<int> version{13000};
   std::atomic<int> device_count{2};
   std::atomic<int> allocations{0};  // alive now
