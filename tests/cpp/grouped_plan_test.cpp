@@ -99,7 +99,8 @@ TEST_CASE("rows of one matrix: b has a matrix per group, the others one for all"
   const GemmPlan plan = plan_of(call);
   CHECK(plan.choice.config.schedule == Schedule::groups);
   CHECK(plan.choice.config.epilogue == Epilogue::store);
-  CHECK_FALSE(plan.choice.config.scales_by_tma);  // groups start anywhere, TMA does not
+  CHECK(plan.choice.config.scales_by_tma);
+  CHECK(plan.choice.config.row_align() == 4);  // where TMA can start
 }
 
 TEST_CASE("each form of the vector is named to the kernel; labels have a schedule of their own") {
@@ -216,9 +217,13 @@ TEST_CASE("a policy picks the tile, and an illegal one is refused with its rule"
   CHECK(contains(message, "a grouped schedule has no clusters"));
   Policy raster;
   raster.group = 4;
+  CHECK(plan_of(call_of(rows_args()), &raster).choice.raster_group == 4);
+  raster.group = 1 << 30;  // no more than there are
+  CHECK(plan_of(call_of(rows_args()), &raster).choice.raster_group <= 4096 / 64);
+  raster.raster_along_n = true;
   CHECK(contains(message_of<ValueError>(
                      [&] { plan::make_grouped_plan(call_of(rows_args()), &raster, {132, false}); }),
-                 "grouped products have a raster of their own"));
+                 "the tiles of a group lie in bands along M"));
 }
 
 TEST_CASE("one column of groups of K has factors per column, not per block") {
