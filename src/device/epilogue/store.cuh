@@ -129,8 +129,7 @@ DEEPGEMM_DEVICE void copy_staged_rows(const GemmParams& p, const OutPlace& place
   const int warp_row = ptx::warp_index() % warps_per_group * 16 + lane / units_per_row;
   const int unit_in_row = lane % units_per_row;
   u8* out = static_cast<u8*>(p.out_data) +
-            (matrix_of_out<C>(p, place.tile) * p.groups.out + place.tile.column) *
-                C.staged_bytes();
+            (matrix_of_out<C>(p, place.tile) * p.groups.out + place.tile.column) * C.staged_bytes();
   ptx::sync_warp();
 #pragma unroll 1
   for (int i = 0; i < C.units_per_store() * chunks * (16 / rows_per_step); ++i) {

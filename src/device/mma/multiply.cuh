@@ -47,9 +47,8 @@ DEEPGEMM_DEVICE void multiply_block(u64 a, u64 b) {
 // The rows of `unit` with the columns of the warpgroup, in stage `stage`.
 template <GemmConfig C>
 DEEPGEMM_DEVICE void multiply(const Operands& operands, int stage, int unit) {
-  const u64 a =
-      operands.a +
-      static_cast<u64>(stage * (C.a_bytes() >> 4) + unit * (C.unit_pitch() * block_k >> 4));
+  const u64 a = operands.a + static_cast<u64>(stage * (C.a_bytes() >> 4) +
+                                              unit * (C.unit_pitch() * block_k >> 4));
   const u64 b = operands.b + static_cast<u64>(stage * (C.b_bytes() >> 4));
   multiply_block<C.group_columns(), C.a_type, C.b_type, 0>(a, b);
 }

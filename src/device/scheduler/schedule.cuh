@@ -17,7 +17,7 @@ DEEPGEMM_DEVICE Tile place_of(const GroupTile& tile) {
 // K starts at multiples of 16 bytes for TMA, whatever the sizes say: they are multiples of 16, or
 // lie.
 DEEPGEMM_DEVICE Tile place_of(const KGroupTile& tile) {
-  return {tile.row,      tile.column, tile.group, tile.row, tile.k_end - tile.k,
+  return {tile.row,     tile.column, tile.group, tile.row, tile.k_end - tile.k,
           tile.k & -16, tile.block};
 }
 
