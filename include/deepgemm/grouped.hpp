@@ -58,8 +58,7 @@ struct MaskedArgs : RowGroupArgs {
 
 // out[g] = alpha * A_g @ B_g + c[g], over group g's slice of K: gradients of the experts' weights.
 //   a, b     [M, K], [N, K], or turned as `layout` says; group g has the next k_sizes[g] of K, and
-//            what follows the last group is not used. A group without K gives 0, or
-//            c[g].
+//            what follows the last group is not used. A group without K gives 0, or c[g].
 //   sf       of a: [M, S] (turned if a is), float32 or float8_e8m0fnu; each factor covers one row
 //            and 128 of K. Blocks are counted per group: the first of group g comes after the
 //            ceil(k_sizes[h] / 128) of each group h before it, and its last one may cover less than

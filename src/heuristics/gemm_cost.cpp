@@ -48,7 +48,7 @@ const FittedGemm& fitted_for(const GemmConfig& c) {
 }
 
 // Microseconds; the terms are those of tools/fit_heuristics.py.
-double predict(const GemmConfig& c, const GemmRequest& r, std::int64_t waves) {
+double predict(const GemmConfig& c, const GemmRequest& r, std::int64_t tiles, std::int64_t waves) {
   const FittedGemm& f = fitted_for(c);
   const double k_blocks = static_cast<double>(ceil_div(r.k, device::block_k));
   const double groups = static_cast<double>(r.groups);
@@ -68,9 +68,8 @@ double predict(const GemmConfig& c, const GemmRequest& r, std::int64_t waves) {
   // Many groups with small tiles are bound by what L2 gives, which the dense sweeps do not show:
   // 10.4 TB/s at 31104x4096x4096 in 4 groups, 128x128 tiles.
   constexpr double l2_bytes_per_us = 10.4e6;
-  const double tiles = groups * static_cast<double>(ceil_div(r.m, std::int64_t{c.tile_m}) *
-                                                    ceil_div(r.n, std::int64_t{c.tile_n}));
-  return std::max(us, tiles * k_blocks * (c.a_bytes() + c.b_bytes()) / l2_bytes_per_us);
+  const double filled = static_cast<double>(tiles) * k_blocks * (c.a_bytes() + c.b_bytes());
+  return std::max(us, filled / l2_bytes_per_us);
 }
 
 // The table's entry for this config and problem, or null.
@@ -118,7 +117,7 @@ GemmChoice cost(const GemmConfig& config, const GemmRequest& r) {
   choice.grid = static_cast<int>(used) * cluster;
   const TunedGemm* tuned = tuned_for(config, r);
   choice.tuned = tuned != nullptr;
-  choice.predicted_us = tuned ? double{tuned->us} : predict(config, r, choice.waves);
+  choice.predicted_us = tuned ? double{tuned->us} : predict(config, r, choice.tiles, choice.waves);
   set_l2_policies(choice, r);
   if (tuned) {
     choice.raster_group = tuned->raster_group;
@@ -133,9 +132,10 @@ void set_raster(GemmChoice& choice, const GemmRequest& r, const Policy* policy) 
   if (policy) override_with("group", policy->group, choice.raster_group);
   if (policy && policy->raster_along_n) choice.raster_along_n = *policy->raster_along_n;
   const GemmConfig& c = choice.config;
-  const std::int64_t inner = choice.raster_along_n
-                                 ? ceil_div(r.n, std::int64_t{c.tile_n} * c.cluster_n)
-                                 : ceil_div(r.m, std::int64_t{c.tile_m} * c.cluster_m);
+  const std::int64_t inner =
+      choice.raster_along_n
+          ? ceil_div(r.n, std::int64_t{c.tile_n} * c.cluster_n)
+          : ceil_div(std::max(r.m, r.most_m), std::int64_t{c.tile_m} * c.cluster_m);
   choice.raster_group = static_cast<int>(
       std::clamp<std::int64_t>(choice.raster_group, 1, std::max<std::int64_t>(inner, 1)));
 }

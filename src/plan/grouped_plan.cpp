@@ -49,6 +49,7 @@ heuristics::GemmRequest request_of(const GroupedCall& call, const SmBudget& sms)
       (!request.column_scales || takes_factors_by_tma(b, layout, layout.b_matrices(), layout.sfb));
   request.schedule = schedule_of(layout);
   request.groups = layout.groups;
+  request.most_m = call.product.m;
   (layout.kind == GroupKind::k ? request.k : request.m) = std::max<std::int64_t>(1, call.expected);
   return request;
 }
@@ -102,12 +103,6 @@ GemmPlan make_grouped_plan(const GroupedCall& call, const Policy* policy, const 
   const std::int64_t columns = ceil_div(call.product.n, std::int64_t{config.tile_n});
   plan.grid = std::min<std::int64_t>(sms.count, most_row_tiles(call, config.tile_m) * columns);
   plan.choice.grid = static_cast<int>(plan.grid);
-  // Row tiles of a group side by side: the choice's would end where the expected rows do.
-  constexpr int usual = 8;
-  const std::int64_t most = ceil_div(call.product.m, std::int64_t{config.tile_m});
-  const std::int64_t wanted = policy && policy->group ? *policy->group : usual;
-  plan.choice.raster_group =
-      static_cast<int>(std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(1, most)));
   return plan;
 }
 

@@ -56,7 +56,7 @@ FAULTS = (
     Fault("armed for a row too few", SMALL, CONFIG, "return a_rows * block_k + b_bytes() + (",
           "return a_rows * block_k + b_bytes() - 128 + ("),
     Fault("arrives without arming", SMALL, PRODUCER,
-          "ptx::mbarrier_arm(ring.full(), C.stage_transaction_bytes(rows_a));",
+          "ptx::mbarrier_arm(ring.full(), C.stage_transaction_bytes(boxes_a * C.a_box_rows()));",
           "ptx::mbarrier_arrive(ring.full());", "bytes more than it was armed for"),
     Fault("phase does not turn", BIG, RING, "phase ^= 1;", "phase ^= 0;"),
     # WGMMA

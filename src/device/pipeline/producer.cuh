@@ -48,8 +48,7 @@ DEEPGEMM_DEVICE int boxes_of_a(const Tile& tile, bool first_use) {
 template <GemmConfig C>
 DEEPGEMM_DEVICE void load_b(const GemmParams& p, const GemmRing<C>& ring, const Tile& tile, int kb,
                             int rank, int boxes_a) {
-  const int rows_a = C.row_grouped() ? boxes_a * C.a_box_rows() : C.tile_m;
-  ptx::mbarrier_arm(ring.full(), C.stage_transaction_bytes(rows_a));
+  ptx::mbarrier_arm(ring.full(), C.stage_transaction_bytes(boxes_a * C.a_box_rows()));
   load_operand<C, C.tile_n, (C.cluster_m > 1)>(ring.b(), p.b, tile.k + kb * block_k, tile.column,
                                                matrix_of_b<C>(tile), rank, ring.full(), p.b_policy);
 }

@@ -44,8 +44,7 @@ DEEPGEMM_DEVICE T shuffle_xor(T value, int mask) {
 }
 // vote.sync.ballot.b32 d, a, membermask; (PTX ISA 9.7.13) The first lane where it holds; 32: none.
 DEEPGEMM_DEVICE int first_lane_where(bool holds) {
-  const u32 lanes = __ballot_sync(all_lanes, holds);
-  return lanes == 0 ? 32 : __ffs(static_cast<int>(lanes)) - 1;
+  return __clz(static_cast<int>(__brev(__ballot_sync(all_lanes, holds))));
 }
 DEEPGEMM_DEVICE void sync_warp() { __syncwarp(); }
 DEEPGEMM_DEVICE void sync_cta() { __syncthreads(); }

@@ -26,10 +26,28 @@ struct GroupTiling {
 
 DEEPGEMM_SHARED_CODE i32 aligned_down(i32 row, i32 align) { return row & -align; }
 
-// How many of the tiles `index`, index + step, ... come before `end`: at most a warp's lanes.
-DEEPGEMM_SHARED_CODE i32 next_tiles(i32 index, i32 step, i32 end) {
-  return min_of(32, ceil_div(end - index, step));
-}
+// Of the tiles that a CTA takes, every `step`th of all, those that a warp's lanes work out
+// together.
+struct TileBatch {
+  i32 index, step;         // index: of the first one among all tiles
+  i32 end = 0;             // of all tiles that may be in the batch
+  i32 now = 0, found = 0;  // the current lane, and how many have a tile
+
+  DEEPGEMM_DEVICE bool valid() const { return now < found; }
+  // Whether the next tile is in the batch; else the batch is empty, and begins with that tile.
+  DEEPGEMM_DEVICE bool advance() {
+    if (++now < found) return true;
+    index += found * step;
+    now = found = 0;
+    return false;
+  }
+  DEEPGEMM_DEVICE void fill_up_to(i32 limit) {
+    end = limit;
+    found = min_of(32, ceil_div(end - index, step));
+  }
+  // The lane's tile; a lane without one takes the last.
+  DEEPGEMM_DEVICE i32 of_lane(i32 lane) const { return min_of(index + lane * step, end - 1); }
+};
 
 struct TilePlace {
   i32 row, column;  // in tiles
@@ -55,20 +73,19 @@ class GroupWalk {
  public:
   DEEPGEMM_DEVICE GroupWalk(const GroupVector& vector, const GroupTiling& tiling, i32 first,
                             i32 step)
-      : v_(vector), t_(tiling), step_(step), index_(first) {
+      : v_(vector), t_(tiling), batch_{first, step} {
     load();
     find_tiles();
   }
 
-  DEEPGEMM_DEVICE bool valid() const { return now_ < found_; }
+  DEEPGEMM_DEVICE bool valid() const { return batch_.valid(); }
   DEEPGEMM_DEVICE void advance() {
-    if (++now_ < found_) return;
-    index_ += found_ * step_;
-    find_tiles();
+    if (!batch_.advance()) find_tiles();
   }
   DEEPGEMM_DEVICE GroupTile tile() const {
-    return {chunk_ + lane_of_group_.at(now_), tile_rows_.at(now_), tile_firsts_.at(now_),
-            tile_ends_.at(now_), tile_columns_.at(now_)};
+    const i32 now = batch_.now;
+    return {chunk_ + lane_of_group_.at(now), tile_rows_.at(now), tile_firsts_.at(now),
+            tile_ends_.at(now), tile_columns_.at(now)};
   }
 
  private:
@@ -90,12 +107,14 @@ class GroupWalk {
       begins_ = Lanes::of([this](i32 lane) { return span(lane).begin; });
       ends_ = Lanes::of([this](i32 lane) { return span(lane).end; });
     }
-    heights_ = Lanes::of([this](i32 lane) {
-      const i32 begin = begins_.own(lane), end = ends_.own(lane);
-      return end > begin ? ceil_div(end - aligned_down(begin, t_.align), t_.tile_m) : 0;
-    });
-    through_ = heights_.sums(most_tiles());
+    through_ = Lanes::of([this](i32 lane) {
+                 return row_tiles(begins_.own(lane), ends_.own(lane));
+               }).sums(most_tiles());
     tiles_here_ = min_of(through_.at(lanes - 1), most_tiles() - tiles_before_);
+  }
+
+  DEEPGEMM_DEVICE i32 row_tiles(i32 begin, i32 end) const {
+    return end > begin ? ceil_div(end - aligned_down(begin, t_.align), t_.tile_m) : 0;
   }
 
   DEEPGEMM_DEVICE GroupSpan span(i32 lane) const {
@@ -103,28 +122,25 @@ class GroupWalk {
     return span_of_group(v_, chunk_ + lane);
   }
 
-  // Goes on to the chunk that has tile index_, and works out the tiles there that are this CTA's;
-  // none are found past the last chunk.
+  // Goes on to the chunk of the batch's first tile, and works out the tiles there that are this
+  // CTA's; none are found past the last chunk.
   DEEPGEMM_DEVICE void find_tiles() {
-    now_ = found_ = 0;
-    while (chunk_ < v_.groups && index_ >= (tiles_before_ + tiles_here_) * t_.tiles_n) {
+    while (chunk_ < v_.groups && batch_.index >= (tiles_before_ + tiles_here_) * t_.tiles_n) {
       tiles_before_ += tiles_here_;
       chunk_ += lanes;
       if (chunk_ < v_.groups) load();
     }
     if (chunk_ >= v_.groups) return;
-    const i32 end = (tiles_before_ + tiles_here_) * t_.tiles_n;
-    found_ = next_tiles(index_, step_, end);
-    const auto in_chunk = [&](i32 lane) {  // a lane without a tile takes the last one
-      return min_of(index_ + lane * step_, end - 1) - tiles_before_ * t_.tiles_n;
+    batch_.fill_up_to((tiles_before_ + tiles_here_) * t_.tiles_n);
+    const auto in_chunk = [&](i32 lane) {
+      return batch_.of_lane(lane) - tiles_before_ * t_.tiles_n;
     };
     lane_of_group_ =
         through_.count_up_to(Lanes::of([&](i32 lane) { return in_chunk(lane) / t_.tiles_n; }));
-    const Lanes begins = begins_.pick(lane_of_group_), heights = heights_.pick(lane_of_group_);
-    const Lanes through = through_.pick(lane_of_group_);
+    const Lanes begins = begins_.pick(lane_of_group_), through = through_.pick(lane_of_group_);
     tile_ends_ = ends_.pick(lane_of_group_);
     const auto place = [&](i32 lane) {
-      const i32 height = heights.own(lane);
+      const i32 height = row_tiles(begins.own(lane), tile_ends_.own(lane));
       const i32 before = (through.own(lane) - height) * t_.tiles_n;
       return place_in_bands(in_chunk(lane) - before, height, t_);
     };
@@ -138,14 +154,13 @@ class GroupWalk {
 
   GroupVector v_;
   GroupTiling t_;
-  i32 step_;
-  i32 index_;
+  TileBatch batch_;
   i32 chunk_ = 0;         // its first group
   i32 rows_before_ = 0;   // of the groups before the next chunk, if the vector has sizes
   i32 tiles_before_ = 0;  // row tiles before the chunk
   i32 tiles_here_ = 0;    // in the chunk
-  Lanes begins_, ends_, heights_, through_;
-  i32 now_ = 0, found_ = 0;  // of the lanes' tiles
+  Lanes begins_, ends_, through_;
+  // Of the batch's tiles.
   Lanes lane_of_group_, tile_rows_, tile_firsts_, tile_ends_, tile_columns_;
 };
 

@@ -22,21 +22,19 @@ class KGroupWalk {
 
   DEEPGEMM_DEVICE KGroupWalk(const GroupVector& vector, const GroupTiling& tiling, i32 tiles_m,
                              i32 first, i32 step)
-      : v_(vector), t_(tiling), tiles_m_(tiles_m), step_(step), index_(first) {
+      : v_(vector), t_(tiling), tiles_m_(tiles_m), batch_{first, step} {
     if (v_.groups > 0) load();
     find_tiles();
   }
 
-  DEEPGEMM_DEVICE bool valid() const { return now_ < found_; }
+  DEEPGEMM_DEVICE bool valid() const { return batch_.valid(); }
   DEEPGEMM_DEVICE void advance() {
-    if (++now_ < found_) return;
-    index_ += found_ * step_;
-    find_tiles();
+    if (!batch_.advance()) find_tiles();
   }
   DEEPGEMM_DEVICE KGroupTile tile() const {
-    const i32 lane = lane_of_group_.at(now_);
-    return {chunk_ + lane,    tile_rows_.at(now_), tile_columns_.at(now_),
-            begins_.at(lane), ends_.at(lane),      blocks_.at(lane)};
+    const i32 now = batch_.now, lane = lane_of_group_.at(now);
+    return {chunk_ + lane,    tile_rows_.at(now), tile_columns_.at(now),
+            begins_.at(lane), ends_.at(lane),     blocks_.at(lane)};
   }
 
  private:
@@ -61,37 +59,33 @@ class KGroupWalk {
     blocks_before_ += through.at(lanes - 1);
   }
 
-  // Goes on to the chunk of tile index_, and works out the tiles there that are this CTA's.
+  // Goes on to the chunk of the batch's first tile, and works out the tiles there that are this
+  // CTA's.
   DEEPGEMM_DEVICE void find_tiles() {
-    now_ = found_ = 0;
     const i32 per_group = tiles_m_ * t_.tiles_n;
-    if (index_ >= v_.groups * per_group) return;
-    while (index_ / per_group >= chunk_ + lanes) {
+    if (batch_.index >= v_.groups * per_group) return;
+    while (batch_.index / per_group >= chunk_ + lanes) {
       chunk_ += lanes;
       load();
     }
-    const i32 end = min_of(chunk_ + lanes, v_.groups) * per_group;
-    found_ = next_tiles(index_, step_, end);
-    const auto index = [&](i32 lane) {  // a lane without a tile takes the last one
-      return min_of(index_ + lane * step_, end - 1);
-    };
+    batch_.fill_up_to(min_of(chunk_ + lanes, v_.groups) * per_group);
     const auto place = [&](i32 lane) {
-      return place_in_bands(index(lane) % per_group, tiles_m_, t_);
+      return place_in_bands(batch_.of_lane(lane) % per_group, tiles_m_, t_);
     };
-    lane_of_group_ = Lanes::of([&](i32 lane) { return index(lane) / per_group - chunk_; });
+    lane_of_group_ = Lanes::of([&](i32 lane) { return batch_.of_lane(lane) / per_group - chunk_; });
     tile_rows_ = Lanes::of([&](i32 lane) { return place(lane).row * t_.tile_m; });
     tile_columns_ = Lanes::of([&](i32 lane) { return place(lane).column * t_.tile_n; });
   }
 
   GroupVector v_;
   GroupTiling t_;
-  i32 tiles_m_, step_;
-  i32 index_;
+  i32 tiles_m_;
+  TileBatch batch_;
   i32 chunk_ = 0;          // its first group
   i32 k_before_ = 0;       // of the groups before the next chunk
   i32 blocks_before_ = 0;  // likewise
   Lanes begins_, ends_, blocks_;
-  i32 now_ = 0, found_ = 0;  // of the lanes' tiles
+  // Of the batch's tiles.
   Lanes lane_of_group_, tile_rows_, tile_columns_;
 };
 
