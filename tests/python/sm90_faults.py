@@ -24,6 +24,11 @@ class Fault:
     new: str
     report: str = ""  # empty: a wrong result is enough
 
+    @property
+    def wish(self) -> str:
+        """What SM90_MODEL_MUTATE is set to."""
+        return "@@".join((self.file, self.old, self.new))
+
 
 RING, CONSUMER = "pipeline/ring.cuh", "pipeline/consumer.cuh"
 PRODUCER, STORE = "pipeline/producer.cuh", "epilogue/store.cuh"

@@ -77,9 +77,8 @@ def ahead(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dic
         return lambda: run(cache, str(module.__file__), name, "0")
 
     def faulty(fault: Fault) -> Callable[[], Done]:
-        wish = "@@".join((fault.file, fault.old, fault.new))
         own = tmp_path_factory.mktemp("fault")
-        return lambda: cases(own, fault.case, SEEDS, SM90_MODEL_MUTATE=wish)
+        return lambda: cases(own, fault.case, SEEDS, SM90_MODEL_MUTATE=fault.wish)
 
     made = {
         "cases": Ahead([plain(case) for case in CASES]),
@@ -154,9 +153,8 @@ def test_a_report_says_where_and_how_to_repeat_it(tmp_path: Path) -> None:
 
 
 def test_a_deadlock_names_who_waits_on_what(tmp_path: Path) -> None:
-    old = "return a_bytes() + b_bytes() + ("
-    wish = f"common/gemm_config.cuh@@{old}@@{old.replace('return', 'return 128 +')}"
-    done = cases(tmp_path, "64x64", 1, SM90_MODEL_MUTATE=wish)
+    fault = next(fault for fault in FAULTS if fault.name == "armed for a row too many")
+    done = cases(tmp_path, "64x64", 1, SM90_MODEL_MUTATE=fault.wish)
     assert "deadlock" in done.stderr
     assert "warp 0 lanes (all): pipeline/ring.cuh:" in done.stderr
     assert "lacks 0 of 2 arrivals and 128 bytes" in done.stderr
