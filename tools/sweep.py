@@ -1,13 +1,16 @@
-"""Measures the FP8 kernel's tiles on the current GPU, for tools/fit_heuristics.py to fit.
+"""Measures the persistent kernel's tiles on the current GPU, for tools/fit_heuristics.py to fit.
 
 Each problem is run with every tile that a request may use and with several rasters, in burst (see
 docs/performance.md), all of a problem in turn. Needs a Hopper GPU and torch.
 
     python tools/sweep.py blocks  benchmarks/sweeps/h200/sweep_fp8.json
     python tools/sweep.py columns benchmarks/sweeps/h200/sweep_fp8_columns.json
+    python tools/sweep.py bf16    benchmarks/sweeps/h200/sweep_bf16.json
 
 blocks: factors of B per 128 columns, BF16 out. columns: one per column, FP32 out that is stored,
-added to D by TMA ("reduce") or added to a C that TMA brings ("accumulate").
+added to D by TMA ("reduce") or added to a C that TMA brings ("accumulate"). bf16: BF16 operands,
+BF16 out that is stored or added to C ("store 16", "accumulate 16"), and the same in FP32 as of
+columns.
 """
 
 from __future__ import annotations
@@ -62,23 +65,44 @@ def column_problems() -> Iterator[tuple[Shape, str]]:
                 yield shape, epilogue
 
 
-def calls_for(shape: Shape, epilogue: str, columns: bool) -> tuple[list[list[Any]], list[Any]]:
-    """(Fields of the row, call) of every candidate of a problem with every raster."""
+def bf16_problems() -> Iterator[tuple[Shape, str]]:
+    """The same shapes and what they show in BF16."""
+    for shape in block_problems():
+        yield shape, "store 16"
+    for m, n, k in ((4096, 7168, 576), (4096, 256, 7168), (4096, 129280, 7168)):
+        yield (m, n, k), "store 16"
+    for shape, epilogue in column_problems():
+        yield shape, epilogue
+        if epilogue == "store":
+            yield shape, "accumulate 16"
+
+
+def operands_of(shape: Shape, kind: str) -> tuple[Any, Any, Any]:
+    """Operands and granularity."""
     m, n, k = shape
-    blocks_b = (1, 128) if columns else (128, 128)
+    if kind == "bf16":
+        return *support.bfloat16_operands(m, n, k, "nt"), None
+    blocks_b = (1, 128) if kind == "columns" else (128, 128)
     a = deepgemm.quantize(support.random_matrix(m, k, 1), (1, 128))
     b = deepgemm.quantize(support.random_matrix(n, k, 2), blocks_b)
-    out = support.zeros(m, n, "float32") if columns else support.empty(m, n, "bfloat16")
+    return a, b, ((1, 128), blocks_b)
+
+
+def calls_for(shape: Shape, epilogue: str, kind: str) -> tuple[list[list[Any]], list[Any]]:
+    """(Fields of the row, call) of every candidate of a problem with every raster."""
+    m, n, k = shape
+    a, b, granularity = operands_of(shape, kind)
+    out_dtype = "bfloat16" if kind == "blocks" or epilogue.endswith("16") else "float32"
+    out = support.zeros(m, n, out_dtype)
     c = None
-    if epilogue != "store":
-        c = out if epilogue == "reduce" else support.zeros(m, n, "float32")
-    granularity = ((1, 128), blocks_b)
+    if not epilogue.startswith("store"):
+        c = out if epilogue == "reduce" else support.zeros(m, n, out_dtype)
     found = deepgemm.explain("gemm", a, b, out, c=c, granularity=granularity)
     rows: list[list[Any]] = []
     calls: list[Callable[[], Any]] = []
     for candidate in found.candidates:
         policy = candidate["policy"]
-        if policy["kernel"] != "fp8":
+        if policy["kernel"] != "persistent":
             continue
         fields = [policy[name] for name in COLUMNS.split()[4:]]
         tiles = -(-m // policy["tile_m"]) * -(-n // policy["tile_n"])
@@ -93,12 +117,12 @@ def calls_for(shape: Shape, epilogue: str, columns: bool) -> tuple[list[list[Any
 
 def measure(kind: str, repeat: int) -> Iterator[list[Any]]:
     """Rows of the sweep, problem by problem; says on stderr how far it is."""
-    if kind == "columns":
-        problems = list(column_problems())
-    else:
+    if kind == "blocks":
         problems = [(shape, "store") for shape in block_problems()]
+    else:
+        problems = list(column_problems() if kind == "columns" else bf16_problems())
     for i, (shape, epilogue) in enumerate(problems):
-        rows, calls = calls_for(shape, epilogue, kind == "columns")
+        rows, calls = calls_for(shape, epilogue, kind)
         times = [statistics.median(samples) for samples in support.burst_us(calls, repeat)]
         best = min(times)
         print(f"{i + 1}/{len(problems)} {shape} {epilogue}: {best:.2f} us", file=sys.stderr)
@@ -108,8 +132,10 @@ def measure(kind: str, repeat: int) -> Iterator[list[Any]]:
 
 def main() -> int:
     """Entry point."""
-    parser = argparse.ArgumentParser(description="Measure the FP8 kernel's tiles on this GPU.")
-    parser.add_argument("kind", choices=("blocks", "columns"))
+    parser = argparse.ArgumentParser(
+        description="Measure the persistent kernel's tiles on this GPU."
+    )
+    parser.add_argument("kind", choices=("blocks", "columns", "bf16"))
     parser.add_argument("output", type=Path)
     parser.add_argument("--repeat", type=int, default=5, metavar="N")
     arguments = parser.parse_args()

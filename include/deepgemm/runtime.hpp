@@ -41,7 +41,7 @@ DEEPGEMM_API int usable_device() noexcept;
 
 // One config that the heuristics weighed, and the Policy fields that ask for it.
 struct CandidateReport {
-  std::string kernel;  // "fp8", "decode"
+  std::string kernel;  // "persistent", "decode"
   std::string config;
   double predicted_us = 0;
   std::vector<std::pair<std::string, int>> policy;

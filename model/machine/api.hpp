@@ -63,14 +63,15 @@ void tma_wait_read(int pending, const Where& where);
 void bulk_load(Address target, const void* source, int bytes, Address barrier, const Where& where);
 void bulk_store(void* target, Address source, int bytes, const Where& where);
 
-// ---- WGMMA on partial accumulators: 64 x columns x 32 bytes of K, FP32 sums
+// ---- WGMMA on partial accumulators: 64 x columns x 32 bytes of K, FP32 sums. MN-major operands
+// (the instruction's "transposed") are of 16-bit elements.
 enum class Format : int { e4m3, e5m2, bf16, f16 };
 // mma.sync.m16n8k16 (16-bit elements) and m16n8k32 (8-bit): sum += A * B of a warp's fragments.
 void mma_sync(Format format, float (&sum)[4], const std::uint32_t (&a)[4],
               const std::uint32_t (&b)[2], const Where& where);
 void wgmma_fence(const Where& where);
 void wgmma(int columns, Format a, Format b, int slot, bool accumulate, std::uint64_t a_descriptor,
-           std::uint64_t b_descriptor, const Where& where);
+           std::uint64_t b_descriptor, bool a_mn_major, bool b_mn_major, const Where& where);
 void wgmma_commit(const Where& where);
 void wgmma_wait(int pending, const Where& where);
 float partial(int slot, int element, const Where& where);

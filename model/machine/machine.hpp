@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <random>
@@ -32,8 +33,11 @@ struct Wait {
 };
 
 struct Slot {  // a partial accumulator in "registers"
-  std::array<float, 128> values{};
-  std::int64_t group = -1;  // WGMMA group in flight that writes it, or -1
+  // NaN until written, so that sums without a beginning show.
+  Slot() { values.fill(std::numeric_limits<float>::quiet_NaN()); }
+  std::array<float, 128> values;
+  std::int64_t group = -1;     // latest WGMMA group in flight that writes it, or -1
+  int columns = 0, depth = 0;  // the shape of that group's WGMMAs
 };
 
 struct Thread {
@@ -69,13 +73,25 @@ struct Warp {
   std::array<std::uint64_t, 32> gathered{}, result{};
 };
 
-// One wgmma.mma_async as its 128 threads issue it.
-struct Multiply {
-  int columns;
-  Format a_format, b_format;
-  int slot, accumulate;
-  std::uint64_t a, b;
+// A or B of a WGMMA: in shared memory, where its descriptor says.
+struct Operand {
+  std::uint64_t descriptor;
+  Format format;
+  bool mn_major;
+  bool operator==(const Operand&) const = default;
+};
+
+// What a WGMMA does.
+struct Product {
+  Operand a, b;
+  int columns, slot;
+  bool accumulate;
   std::int64_t group;
+  bool operator==(const Product&) const = default;
+};
+
+// One wgmma.mma_async as its 128 threads issue it.
+struct Multiply : Product {
   Where where;
   int threads = 0, id = 0;
 };

@@ -1,4 +1,4 @@
-// A K-major operand of WGMMA in shared memory, as its matrix descriptor describes it.
+// An operand of WGMMA in shared memory, as its matrix descriptor describes it.
 #pragma once
 
 #include <string>
@@ -15,18 +15,24 @@ int depth_of(Format format);
 // An element as a number, from its low bits.
 float value_of(Format format, std::uint32_t bits);
 
-// Rows of `span` bytes in that swizzle, groups of eight of them `eight_rows` apart.
+// Lines of contiguous elements: K-major a line is one row (column of B) along K; MN-major it is one
+// k along the rows. A line fills `span` bytes of the swizzle, then goes on `next_span` bytes after
+// their beginning; groups of eight lines are `eight_lines` apart.
 struct Matrix {
-  Address start, eight_rows, span;
+  Address start, span, eight_lines, next_span;
+  int lines, line_bytes;
+  Format format;
+  bool mn_major;
 };
 
-Matrix matrix_of(std::uint64_t descriptor, const Where& where);
+// The matrix of the first `rows` rows (columns of B).
+Matrix matrix_of(const Operand& operand, int rows, const Where& where);
 
-// Why the first 32 bytes of `count` rows may not be read now, or empty.
-std::string forbids_rows(const Cta& cta, const Matrix& matrix, int count);
-// Whole rows are held until end_access(id), since nothing else lies in them.
-void hold_rows(Cta& cta, const Matrix& matrix, int count, int id, const std::string& what);
-// Those bytes as numbers, row by row.
-std::vector<float> decode_rows(Cta& cta, const Matrix& matrix, int count, Format format);
+// Why what an instruction reads may not be read now, or empty.
+std::string forbids_matrix(const Cta& cta, const Matrix& matrix);
+// Whole spans are held until end_access(id), since nothing else lies in them.
+void hold_matrix(Cta& cta, const Matrix& matrix, int id, const std::string& what);
+// Its elements as numbers, row by row: [row][k].
+std::vector<float> decode_matrix(Cta& cta, const Matrix& matrix);
 
 }  // namespace sm90

@@ -39,10 +39,10 @@ double sum_of(const std::vector<double>& terms, int bits) {
 // The product itself.
 void execute(Warpgroup& group, const Multiply& m) {
   Cta& cta = *group.cta;
-  const int bits = is_fp8(m.a_format) ? kept_bits() : 0;
-  const auto depth = static_cast<std::size_t>(depth_of(m.a_format));
-  const std::vector<float> a = decode_rows(cta, matrix_of(m.a, m.where), rows, m.a_format);
-  const std::vector<float> b = decode_rows(cta, matrix_of(m.b, m.where), m.columns, m.b_format);
+  const int bits = is_fp8(m.a.format) ? kept_bits() : 0;
+  const auto depth = static_cast<std::size_t>(depth_of(m.a.format));
+  const std::vector<float> a = decode_matrix(cta, matrix_of(m.a, rows, m.where));
+  const std::vector<float> b = decode_matrix(cta, matrix_of(m.b, m.columns, m.where));
   std::vector<double> terms(depth + 1);
   for (Thread* t : group.threads) {
     const int row = t->index % 128 / 32 * 16 + t->lane / 4, column = t->lane % 4 * 2;
@@ -51,7 +51,7 @@ void execute(Warpgroup& group, const Multiply& m) {
       const float* x = &a[static_cast<std::size_t>(row + i / 2 % 2 * 8) * depth];
       const float* y = &b[static_cast<std::size_t>(i / 4 * 8 + column + i % 2) * depth];
       for (std::size_t k = 0; k < depth; ++k) terms[k] = double{x[k]} * double{y[k]};
-      terms[depth] = m.accumulate != 0 ? double{sums[static_cast<std::size_t>(i)]} : 0.0;
+      terms[depth] = m.accumulate ? double{sums[static_cast<std::size_t>(i)]} : 0.0;
       sums[static_cast<std::size_t>(i)] = static_cast<float>(sum_of(terms, bits));
     }
   }
@@ -92,13 +92,58 @@ Multiply& join(Warpgroup& group, std::int64_t number, const Multiply& mine) {
   const auto at = static_cast<std::size_t>(number - group.first);
   if (at == group.issued.size()) group.issued.push_back(mine);
   Multiply& m = group.issued[at];
-  if (m.a != mine.a || m.b != mine.b || m.columns != mine.columns || m.slot != mine.slot ||
-      m.accumulate != mine.accumulate || m.group != mine.group || m.a_format != mine.a_format ||
-      m.b_format != mine.b_format) {
+  if (static_cast<const Product&>(m) != mine) {
     Machine::current().fail("the threads of a warpgroup issue different WGMMAs", mine.where);
   }
   ++m.threads;
   return m;
+}
+
+// The accumulator is this WGMMA's from here on. Groups in flight may share it: the tensor core
+// orders WGMMAs of one shape among themselves.
+void claim(Slot& accumulator, const Product& p, const Where& where) {
+  const int depth = depth_of(p.a.format);
+  if (accumulator.group >= 0) {
+    if (accumulator.columns != p.columns || accumulator.depth != depth) {
+      Machine::current().fail("WGMMA into an accumulator that one of another shape still writes",
+                              where);
+    }
+    // Sums that nobody can have read.
+    if (accumulator.group != p.group && !p.accumulate) {
+      Machine::current().fail("WGMMA into an accumulator that an earlier group still writes",
+                              where);
+    }
+  }
+  accumulator.group = p.group;
+  accumulator.columns = p.columns;
+  accumulator.depth = depth;
+}
+
+// What is wrong with the instruction itself, or null.
+const char* forbids_product(const Product& p) {
+  if (p.columns % 8 != 0 || p.columns < 8 || p.columns > 256) {
+    return "WGMMA has a multiple of 8 columns, up to 256";
+  }
+  if (depth_of(p.a.format) != depth_of(p.b.format)) return "WGMMA multiplies elements of one size";
+  if (is_fp8(p.a.format)) {
+    return p.a.mn_major || p.b.mn_major ? "WGMMA takes MN-major operands of 16-bit elements only"
+                                        : nullptr;
+  }
+  return p.a.format == p.b.format ? nullptr : "WGMMA multiplies 16-bit elements of one format";
+}
+
+// Begins what it reads: its operands are held until it is executed.
+void begin(Cta& cta, Multiply& m) {
+  Machine& machine = Machine::current();
+  if (const char* problem = forbids_product(m); problem != nullptr) machine.fail(problem, m.where);
+  m.id = machine.next_id();
+  const std::string what = "the WGMMA of " + line_of(m.where);
+  for (const Matrix& matrix : {matrix_of(m.a, rows, m.where), matrix_of(m.b, m.columns, m.where)}) {
+    if (const std::string problem = forbids_matrix(cta, matrix); !problem.empty()) {
+      machine.fail("WGMMA: " + problem, m.where);
+    }
+    hold_matrix(cta, matrix, m.id, what);
+  }
 }
 
 }  // namespace
@@ -109,7 +154,7 @@ void wgmma_fence(const Where& where) {
 }
 
 void wgmma(int columns, Format a, Format b, int slot, bool accumulate, std::uint64_t a_descriptor,
-           std::uint64_t b_descriptor, const Where& where) {
+           std::uint64_t b_descriptor, bool a_mn_major, bool b_mn_major, const Where& where) {
   warp_together("wgmma", where);
   Thread& t = self();
   Machine& machine = Machine::current();
@@ -118,26 +163,16 @@ void wgmma(int columns, Format a, Format b, int slot, bool accumulate, std::uint
     machine.fail("WGMMA without wgmma.fence after the accumulators were touched", where);
   }
   if (group.threads.size() != 128) machine.fail("WGMMA needs 128 threads", where);
-  if (depth_of(a) != depth_of(b)) machine.fail("WGMMA multiplies elements of one size", where);
-  Slot& accumulator = t.slots[slot];
-  if (accumulator.group >= 0 && accumulator.group != t.commits) {
-    machine.fail("WGMMA into an accumulator that an earlier group still writes", where);
-  }
-  accumulator.group = t.commits;
-  const Multiply mine{columns,      a,         b,    slot, accumulate ? 1 : 0, a_descriptor,
-                      b_descriptor, t.commits, where};
+  const Multiply mine{{{a_descriptor, a, a_mn_major},
+                       {b_descriptor, b, b_mn_major},
+                       columns,
+                       slot,
+                       accumulate,
+                       t.commits},
+                      where};
+  claim(t.slots[slot], mine, where);
   Multiply& m = join(group, t.wgmmas++, mine);
-  if (m.threads == 1) {
-    m.id = machine.next_id();
-    const std::string what = "the WGMMA of " + line_of(where);
-    for (const auto& [matrix, count] :
-         {std::pair(matrix_of(m.a, where), rows), std::pair(matrix_of(m.b, where), columns)}) {
-      if (const std::string problem = forbids_rows(*t.cta, matrix, count); !problem.empty()) {
-        machine.fail("WGMMA: " + problem, where);
-      }
-      hold_rows(*t.cta, matrix, count, m.id, what);
-    }
-  }
+  if (m.threads == 1) begin(*t.cta, m);
 }
 
 void wgmma_commit(const Where& where) {

@@ -15,6 +15,14 @@ inline float load_shared_f32(u32 address, const Where& where = Where::current())
   sm90::read_shared(&value, address, 4, where);
   return value;
 }
+inline u32 load_shared_u32(u32 address, const Where& where = Where::current()) {
+  u32 value;
+  sm90::read_shared(&value, address, 4, where);
+  return value;
+}
+inline void store_shared_u32(u32 address, u32 x, const Where& where = Where::current()) {
+  sm90::write_shared(address, &x, 4, where);
+}
 struct Int4 {
   i32 x, y, z, w;
 };
@@ -74,6 +82,15 @@ inline u32 pack_bf16(float low, float high) {
 }
 inline u32 pack_f16(float low, float high) {
   return float_to_half(low) | static_cast<u32>(float_to_half(high)) << 16;
+}
+
+inline void unpack_bf16(float& low, float& high, u32 packed) {
+  low = bfloat16_to_float(static_cast<u16>(packed));
+  high = bfloat16_to_float(static_cast<u16>(packed >> 16));
+}
+inline void unpack_f16(float& low, float& high, u32 packed) {
+  low = half_to_float(static_cast<u16>(packed));
+  high = half_to_float(static_cast<u16>(packed >> 16));
 }
 
 template <int Registers>

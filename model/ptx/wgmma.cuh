@@ -34,7 +34,15 @@ template <int Columns, ElementType TypeA, ElementType TypeB, int Slot>
 struct Wgmma {
   template <int Accumulate>
   static void multiply(u64 a, u64 b, const Where& where = Where::current()) {
-    sm90::wgmma(Columns, format_of(TypeA), format_of(TypeB), Slot, Accumulate != 0, a, b, where);
+    static_assert(bytes_of(TypeA) == 1 && bytes_of(TypeB) == 1);
+    sm90::wgmma(Columns, format_of(TypeA), format_of(TypeB), Slot, Accumulate != 0, a, b, false,
+                false, where);
+  }
+  template <int MnMajorA, int MnMajorB>
+  static void accumulate(u64 a, u64 b, i32 adds, const Where& where = Where::current()) {
+    static_assert(bytes_of(TypeA) == 2 && TypeA == TypeB);
+    sm90::wgmma(Columns, format_of(TypeA), format_of(TypeB), Slot, adds != 0, a, b, MnMajorA != 0,
+                MnMajorB != 0, where);
   }
 };
 
@@ -47,6 +55,13 @@ struct Promote {
       const int element = 4 * Group + i;
       sum[element] = std::fma(scale[i], sm90::partial(Slot, element, where), sum[element]);
     }
+  }
+};
+
+template <int Group, int Slot>
+struct Partial {
+  static void read(float* sum, const Where& where = Where::current()) {
+    for (int i = 0; i < 4; ++i) sum[4 * Group + i] = sm90::partial(Slot, 4 * Group + i, where);
   }
 };
 

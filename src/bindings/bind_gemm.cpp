@@ -96,7 +96,7 @@ void make_policy(Policy* self, const nb::kwargs& fields) {
   new (self) Policy(std::move(made));  // last: what throws above must not leave one undestroyed
 }
 
-// "Policy(kernel='fp8', tile_m=128)": what is set.
+// "Policy(kernel='persistent', tile_m=128)": what is set.
 std::string describe(const Policy& policy) {
   std::string text;
   const auto add = [&](const char* name, const auto& field) {

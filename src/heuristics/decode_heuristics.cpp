@@ -49,8 +49,12 @@ void for_each_config(int tokens, const DecodeRequest& request, Function&& functi
   }
 }
 
+std::int64_t blocks_of(std::int64_t k, const DecodeConfig& config) {
+  return ceil_div(k, std::int64_t{config.block_elements()});
+}
+
 std::int64_t shared_bytes(const DecodeConfig& config, std::int64_t k) {
-  return device::decode_shared_bytes(config, ceil_div(k, device::block_k));
+  return device::decode_shared_bytes(config, blocks_of(k, config));
 }
 
 std::int64_t grid_of(const DecodeConfig& config, std::int64_t n) {
@@ -77,19 +81,20 @@ DecodeChoice choice_of(const DecodeConfig& config, const DecodeRequest& r) {
   return choice;
 }
 
-// Microseconds; the terms are those of tools/fit_heuristics.py.
+// Microseconds; the terms are those of tools/fit_heuristics.py, fitted to FP8: what counts are
+// bytes, and blocks of 128 bytes.
 double predict(const DecodeConfig& c, const float (&terms)[8], const DecodeRequest& r,
                std::int64_t grid) {
   // Clusters of 4 and 8 do not tile the SMs.
   const std::int64_t lost = c.cluster_k <= 2 ? 0 : c.ctas_per_sm == 1 ? 12 : 8;
   const std::int64_t sms = std::max<std::int64_t>(1, r.num_sms - lost);
   const double waves = static_cast<double>(ceil_div(grid, sms * c.ctas_per_sm));
-  const std::int64_t k_blocks = ceil_div(r.k, std::int64_t{device::block_k});
-  const std::int64_t all_steps = ceil_div(k_blocks, std::int64_t{c.stage_blocks});
+  const std::int64_t all_steps = ceil_div(blocks_of(r.k, c), std::int64_t{c.stage_blocks});
   const double steps = static_cast<double>(ceil_div(all_steps, std::int64_t{c.cluster_k}));
   const double sharing = static_cast<double>(
       std::min<std::int64_t>(c.ctas_per_sm, ceil_div(grid, std::int64_t{r.num_sms})));
-  const double megabytes = 1e-6 * static_cast<double>(r.n) * static_cast<double>(r.k);
+  const double megabytes =
+      1e-6 * static_cast<double>(r.n) * static_cast<double>(r.k) * device::bytes_of(r.b_type);
   const double values[8] = {1,
                             waves - 1,
                             steps,
@@ -106,8 +111,9 @@ double predict(const DecodeConfig& c, const float (&terms)[8], const DecodeReque
 // The table's entry for this config and problem, or null.
 const TunedDecode* tuned_for(const FittedDecode& f, const DecodeRequest& r) {
   if (r.num_sms != swept_sms) return nullptr;
+  const std::int64_t row_bytes = r.k * device::bytes_of(r.b_type);
   for (const TunedDecode& t : tuned_decode) {
-    if (t.tokens == f.tokens && t.n == r.n && t.k == r.k && t.consumers == f.consumers &&
+    if (t.tokens == f.tokens && t.n == r.n && t.k == row_bytes && t.consumers == f.consumers &&
         t.stage_blocks == f.stage_blocks && t.stages == f.stages && t.cluster_k == f.cluster_k &&
         t.ctas_per_sm == f.ctas_per_sm) {
       return &t;
@@ -137,13 +143,19 @@ const std::vector<DecodeConfig>& selectable_decode_configs() {
         });
       }
     };
-    DecodeRequest request;
-    for (ElementType out : {ElementType::bf16, ElementType::f16, ElementType::f32}) {
-      request.out_type = out;
+    auto append_all = [&](ElementType in, std::initializer_list<ElementType> outs) {
+      DecodeRequest request;
+      request.a_type = request.b_type = in;
+      for (ElementType out : outs) {
+        request.out_type = out;
+        append(request);
+      }
+      request.general_epilogue = true;
       append(request);
-    }
-    request.general_epilogue = true;
-    append(request);
+    };
+    append_all(ElementType::e4m3, {ElementType::bf16, ElementType::f16, ElementType::f32});
+    append_all(ElementType::bf16, {ElementType::bf16, ElementType::f32});
+    append_all(ElementType::f16, {ElementType::f16});
     return all;
   }();
   return configs;
@@ -186,7 +198,7 @@ DecodeChoice choose(const DecodeRequest& request, const Policy* policy) {
 std::string describe(const DecodeConfig& c) {
   std::string text = join(
       c.rows(), " rows of B x ", static_cast<int>(c.tokens), " tokens, ",
-      static_cast<int>(c.stages), " stages of ", static_cast<int>(c.stage_blocks) * 128, " of K, ",
+      static_cast<int>(c.stages), " stages of ", c.stage_blocks * c.block_elements(), " of K, ",
       static_cast<int>(c.ctas_per_sm), c.ctas_per_sm == 1 ? " CTA per SM" : " CTAs per SM");
   if (c.cluster_k > 1) text += join(", K split over ", static_cast<int>(c.cluster_k), " CTAs");
   if (c.general_epilogue) text += ", general epilogue";

@@ -45,6 +45,27 @@ constexpr Shape k_grouped_shapes[] = {
     {128, 128, 2, 1, 5, 1, 1, 1, 0},
     {64, 64, 1, 1, 12, 1, 1, 1, 0},
 };
+// For BF16 and FP16, in the usual layouts, with out of their own type or FP32.
+constexpr Shape fast_shapes_16bit[] = {
+    {256, 128, 2, 1, 4, 1, 1, 1, 0},
+    {128, 256, 2, 1, 3, 1, 1, 1, 0},
+    {192, 176, 3, 1, 3, 1, 1, 1, 0},
+    {128, 192, 2, 1, 4, 1, 1, 1, 0},
+    {192, 128, 3, 1, 4, 1, 1, 1, 0},
+    {128, 144, 2, 1, 5, 1, 1, 1, 0},
+    {128, 128, 2, 1, 6, 1, 1, 1, 0},
+    {128, 64, 2, 1, 8, 1, 1, 1, 0},
+    {64, 128, 1, 1, 8, 1, 1, 1, 0},
+    {64, 64, 1, 1, 12, 1, 1, 1, 0},
+    {64, 32, 1, 1, 16, 1, 1, 1, 0},
+    {64, 64, 1, 1, 11, 1, 1, 2, 0},
+    {64, 64, 1, 1, 9, 1, 1, 4, 0},
+};
+constexpr Shape general_shapes_16bit[] = {
+    {256, 128, 2, 1, 4, 1, 1, 1, 0},
+    {128, 128, 2, 1, 5, 1, 1, 1, 0},
+    {64, 64, 1, 1, 10, 1, 1, 1, 0},
+};
 // For everything beside E4M3 with M-contiguous sfa and a plain epilogue.
 constexpr Shape general_shapes[] = {
     {256, 128, 2, 1, 3, 1, 1, 1, 1},
@@ -71,6 +92,8 @@ GemmConfig make_config(const Shape& s, const GemmRequest& request) {
   config.epilogue = request.epilogue;
   config.column_scales = request.column_scales;
   config.schedule = request.schedule;
+  config.a_mn_major = request.a_mn_major;
+  config.b_mn_major = request.b_mn_major;
   // FP32 staging is larger: give up stages until it fits.
   while (config.stages > 2 && device::shared_map(config).total > device::max_shared_bytes) {
     --config.stages;
@@ -83,6 +106,12 @@ bool is_fast(const GemmRequest& request) {
          request.scales_by_tma && request.epilogue != Epilogue::general;
 }
 
+bool is_fast_16bit(const GemmRequest& request) {
+  const bool both_turned = request.a_mn_major && !request.b_mn_major;
+  return !both_turned && request.epilogue != Epilogue::general &&
+         (request.out_type == request.a_type || request.out_type == ElementType::f32);
+}
+
 bool is_grouped(const GemmRequest& request) { return request.schedule != device::Schedule::dense; }
 
 }  // namespace
@@ -93,7 +122,14 @@ std::vector<GemmConfig> configs_for(const GemmRequest& request) {
     const GemmConfig config = make_config(shape, request);
     if (device::broken_rule(config) == nullptr) configs.push_back(config);
   };
-  if (is_grouped(request)) {
+  if (device::bytes_of(request.a_type) == 2) {
+    if (is_grouped(request)) return configs;
+    if (is_fast_16bit(request)) {
+      for (const Shape& shape : fast_shapes_16bit) take(shape);
+    } else {
+      for (const Shape& shape : general_shapes_16bit) take(shape);
+    }
+  } else if (is_grouped(request)) {
     if (request.a_type != ElementType::e4m3 || request.b_type != ElementType::e4m3) return configs;
     if (is_fast(request) && request.schedule == Schedule::k_groups) {
       for (const Shape& shape : k_grouped_shapes) take(shape);
@@ -114,7 +150,30 @@ namespace {
 
 // Every combination of what a problem can demand beside its extents.
 template <class Function>
-void for_each_demand(Function&& function) {
+void for_each_demand_16bit(Function&& function) {
+  for (ElementType type : {ElementType::bf16, ElementType::f16}) {
+    for (int majors = 0; majors < 4; ++majors) {
+      GemmRequest request;
+      request.a_type = request.b_type = type;
+      request.a_mn_major = (majors & 1) != 0;
+      request.b_mn_major = (majors & 2) != 0;
+      for (ElementType out : {ElementType::bf16, ElementType::f16, ElementType::f32}) {
+        request.out_type = out;
+        function(request);
+      }
+      for (Epilogue epilogue : {Epilogue::reduce, Epilogue::accumulate, Epilogue::general}) {
+        request.epilogue = epilogue;
+        request.out_type = ElementType::f32;
+        function(request);
+      }
+      request.epilogue = Epilogue::accumulate;
+      request.out_type = type;
+      function(request);
+    }
+  }
+}
+template <class Function>
+void for_each_demand_float8(Function&& function) {
   constexpr ElementType inputs[] = {ElementType::e4m3, ElementType::e5m2};
   constexpr ElementType outputs[] = {ElementType::bf16, ElementType::f16, ElementType::f32};
   GemmRequest request;
@@ -150,9 +209,11 @@ void for_each_demand(Function&& function) {
 const std::vector<GemmConfig>& selectable_configs() {
   static const std::vector<GemmConfig> configs = [] {
     std::vector<GemmConfig> all;
-    for_each_demand([&](const GemmRequest& request) {
+    auto add = [&](const GemmRequest& request) {
       for (const GemmConfig& config : configs_for(request)) all.push_back(config);
-    });
+    };
+    for_each_demand_float8(add);
+    for_each_demand_16bit(add);
     return all;
   }();
   return configs;
@@ -160,7 +221,7 @@ const std::vector<GemmConfig>& selectable_configs() {
 
 std::string describe(const GemmConfig& c) {
   std::string text =
-      join(static_cast<int>(c.tile_m), "x", static_cast<int>(c.tile_n), "x", device::block_k, ", ",
+      join(static_cast<int>(c.tile_m), "x", static_cast<int>(c.tile_n), "x", c.stage_k(), ", ",
            static_cast<int>(c.stages), " stages, ", static_cast<int>(c.consumers),
            c.consumers == 1 ? " consumer warpgroup" : " consumer warpgroups");
   if (c.consumers_n > 1) text += join(" (", static_cast<int>(c.consumers_n), " along N)");
@@ -175,6 +236,8 @@ std::string describe(const GemmConfig& c) {
   if (c.epilogue == Epilogue::reduce) text += ", adds to D";
   if (c.epilogue == Epilogue::accumulate) text += ", adds C";
   if (c.epilogue == Epilogue::general) text += ", general epilogue";
+  if (c.a_mn_major) text += ", A M-major";
+  if (c.b_mn_major) text += ", B N-major";
   if (c.schedule == Schedule::groups) text += ", groups of rows";
   if (c.schedule == Schedule::labels) text += ", labelled rows";
   if (c.schedule == Schedule::k_groups) text += ", groups of K";

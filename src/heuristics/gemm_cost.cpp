@@ -22,11 +22,13 @@ bool reads_c(const GemmConfig& c) {
 // The sweep that a config belongs to (fitted_h200.hpp), and the bytes of one element of D that
 // crossed the memory in it.
 int kind_of(const GemmConfig& c) {
-  if (!c.column_scales) return 0;
-  if (c.epilogue == device::Epilogue::reduce) return 2;
-  return c.epilogue == device::Epilogue::accumulate ? 3 : 1;
+  const bool accumulates = c.epilogue == device::Epilogue::accumulate;
+  if (!c.scaled() && device::bytes_of(c.out_type) == 2) return accumulates ? 8 : 4;
+  if (c.scaled() && !c.column_scales) return 0;
+  const int first = c.scaled() ? 1 : 5;
+  return c.epilogue == device::Epilogue::reduce ? first + 1 : accumulates ? first + 2 : first;
 }
-constexpr double output_bytes_of_kind[] = {2, 4, 8, 8};
+constexpr double output_bytes_of_kind[] = {2, 4, 8, 8, 2, 4, 8, 8, 4};
 
 // The measured tile closest to a config: the same tile and cluster if there is one (stages are not
 // in the table), else the one of the nearest area.
@@ -50,9 +52,10 @@ const FittedGemm& fitted_for(const GemmConfig& c) {
 // Microseconds; the terms are those of tools/fit_heuristics.py.
 double predict(const GemmConfig& c, const GemmRequest& r, std::int64_t tiles, std::int64_t waves) {
   const FittedGemm& f = fitted_for(c);
-  const double k_blocks = static_cast<double>(ceil_div(r.k, device::block_k));
+  const double k_blocks = static_cast<double>(ceil_div(r.k, std::int64_t{c.stage_k()}));
   const double groups = static_cast<double>(r.groups);
-  const double inputs = 1e-6 * groups * static_cast<double>(r.k) * static_cast<double>(r.m + r.n);
+  const double inputs = 1e-6 * groups * device::bytes_of(r.a_type) * static_cast<double>(r.k) *
+                        static_cast<double>(r.m + r.n);
   const double element_bytes = device::bytes_of(r.out_type) * (reads_c(c) ? 2 : 1);
   const double outputs =
       1e-6 * groups * static_cast<double>(r.m) * static_cast<double>(r.n) * element_bytes;
@@ -75,7 +78,7 @@ double predict(const GemmConfig& c, const GemmRequest& r, std::int64_t tiles, st
 // The table's entry for this config and problem, or null.
 const TunedGemm* tuned_for(const GemmConfig& c, const GemmRequest& r) {
   const int kind = kind_of(c);
-  const int swept_bytes = kind == 0 ? 2 : 4;
+  const int swept_bytes = kind == 0 || kind == 4 || kind == 8 ? 2 : 4;
   if (r.schedule != device::Schedule::dense) return nullptr;
   if (r.num_sms != swept_sms || device::bytes_of(r.out_type) != swept_bytes) return nullptr;
   const std::int64_t row_tiles = ceil_div(r.m, std::int64_t{device::unit_rows});
@@ -160,14 +163,14 @@ bool can_split(const GemmConfig& config, const GemmRequest& r) {
   const std::int64_t tiles =
       ceil_div(r.m, std::int64_t{config.tile_m}) * ceil_div(r.n, std::int64_t{config.tile_n});
   return tiles * config.cluster_k <= sms &&
-         ceil_div(r.k, std::int64_t{device::block_k}) >= config.cluster_k;
+         ceil_div(r.k, std::int64_t{config.stage_k()}) >= config.cluster_k;
 }
 
 const char* broken_rule(const GemmConfig& config, const GemmRequest& r) {
   if (const char* rule = device::broken_rule(config)) return rule;
   if (config.cluster() > r.num_sms) return "a cluster holds more CTAs than num_sms";
   if (config.cluster_k > 1 && !can_split(config, r))
-    return "K can be split where all tiles run at once and each CTA has 128 of K or more";
+    return "K can be split where all tiles run at once and each CTA has a stage of K or more";
   return nullptr;
 }
 

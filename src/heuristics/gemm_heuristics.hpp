@@ -1,4 +1,5 @@
-// Which config computes an FP8 product best: the legal ones, what each would cost, the cheapest.
+// Which config of the persistent kernel computes a product best: the legal ones, what each would
+// cost, the cheapest.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,7 @@ struct GemmRequest {
   bool scales_by_tma = true;
   device::Epilogue epilogue = device::Epilogue::store;
   bool column_scales = false;  // factors of B per column, else per 128 columns
+  bool a_mn_major = false, b_mn_major = false;
   // Of a grouped schedule: how many products of the extents above there are about; m is what a
   // group may have in the mean, and most_m what it may have at most.
   device::Schedule schedule = device::Schedule::dense;

@@ -23,7 +23,7 @@ void add_fields(KernelReport& report, const plan::GemmPlan& p) {
     report.fields.emplace_back(key, std::move(value));
   };
   field("tile", join(static_cast<int>(choice.config.tile_m), "x",
-                     static_cast<int>(choice.config.tile_n), "x", device::block_k));
+                     static_cast<int>(choice.config.tile_n), "x", choice.config.stage_k()));
   field("tiles", to_text(choice.tiles));
   field("waves", to_text(choice.waves));
   field("raster", join(choice.raster_group, choice.raster_along_n ? " along N" : " along M"));
@@ -39,7 +39,7 @@ KernelReport report_of(const plan::GemmPlan& p) {
   report.shared_bytes = p.shared_bytes;
   report.threads = p.threads;
   report.grid = static_cast<int>(p.grid);
-  if (p.kernel == plan::GemmKernel::fp8) {
+  if (p.kernel == plan::GemmKernel::persistent) {
     report.config = heuristics::describe(p.choice.config);
     report.stages = p.choice.config.stages;
     add_fields(report, p);
@@ -66,7 +66,7 @@ plan::GemmPlan plan_of(const GemmArgs& args, const ReportOptions& options) {
 
 CandidateReport candidate(const heuristics::GemmChoice& choice) {
   const device::GemmConfig& c = choice.config;
-  return {"fp8",
+  return {"persistent",
           heuristics::describe(c),
           choice.predicted_us,
           {{"tile_m", c.tile_m},
@@ -96,11 +96,12 @@ std::vector<CandidateReport> candidates_of(const GemmArgs& args, const ReportOpt
   const std::optional<GemmArgs> turned = ops::with_scales_by_rows(args);
   const plan::GemmCandidates found =
       plan::gemm_candidates(make_problem(args), turned ? *turned : args, budget_of(options));
-  std::vector<CandidateReport> fp8, decode, reports;
-  for (const auto& choice : found.fp8) fp8.push_back(candidate(choice));
+  std::vector<CandidateReport> persistent, decode, reports;
+  for (const auto& choice : found.persistent) persistent.push_back(candidate(choice));
   for (const auto& choice : found.decode) decode.push_back(candidate(choice));
   // Each list keeps its order: a tuned config stays before those that are predicted to be faster.
-  std::merge(fp8.begin(), fp8.end(), decode.begin(), decode.end(), std::back_inserter(reports),
+  std::merge(persistent.begin(), persistent.end(), decode.begin(), decode.end(),
+             std::back_inserter(reports),
              [](const auto& a, const auto& b) { return a.predicted_us < b.predicted_us; });
   return reports;
 }
@@ -117,12 +118,13 @@ std::vector<Selectable> all_selectable() {
     const std::string types =
         join(plan::name_of(config.a_type), " x ", plan::name_of(config.b_type), ", out ",
              plan::name_of(config.out_type), ", ");
-    all.push_back(
-        {plan::fp8_gemm_spec(config), types + heuristics::describe(config), config.threads()});
+    all.push_back({plan::persistent_gemm_spec(config), types + heuristics::describe(config),
+                   config.threads()});
   }
   for (const device::DecodeConfig& config : heuristics::selectable_decode_configs()) {
-    all.push_back({plan::fp8_decode_spec(config),
-                   join("out ", plan::name_of(config.out_type), ", ", heuristics::describe(config)),
+    all.push_back({plan::decode_spec(config),
+                   join(plan::name_of(config.a_type), ", out ", plan::name_of(config.out_type),
+                        ", ", heuristics::describe(config)),
                    config.threads()});
   }
   all.push_back({plan::general_gemm_spec(), general_config, device::GeneralConfig::threads});

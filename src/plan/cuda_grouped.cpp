@@ -11,12 +11,12 @@ namespace deepgemm::plan {
 namespace {
 
 // Whether the FP8 kernel takes the call; ValueError if the policy asks for a kernel that cannot.
-bool takes_fp8(const GroupedCall& call, const Policy* policy) {
+bool takes_persistent(const GroupedCall& call, const Policy* policy) {
   using Choice = WantedKernel::Choice;
   const WantedKernel wanted = wanted_kernel(policy);
   if (wanted.choice == Choice::general) return false;
   if (wanted.choice == Choice::decode) check_possible(wanted, "the product is grouped");
-  const std::string obstacle = why_not_fp8(call);
+  const std::string obstacle = why_not_persistent(call);
   if (wanted.choice != Choice::any) check_possible(wanted, obstacle);
   return obstacle.empty();
 }
@@ -26,7 +26,7 @@ void dispatch(const GroupedProblem& problem, const Args& args, const CallOptions
   const int device = args.out.device.index;
   const SmBudget sms = sm_budget(hopper_device(device).sm_count, options.num_sms, options.policy);
   const GroupedCall call = grouped_call(problem, args);
-  if (takes_fp8(call, options.policy)) {
+  if (takes_persistent(call, options.policy)) {
     const GemmPlan plan = make_grouped_plan(call, options.policy, sms);
     const driver::ContextGuard context(device);
     run(plan, jit::load(plan.spec, device).function, call, options);

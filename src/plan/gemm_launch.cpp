@@ -10,6 +10,7 @@ namespace deepgemm::plan {
 namespace {
 
 void set_factors(const RowsByK& x, const float*& data, device::i64& row, device::i64& k) {
+  if (x.sf == nullptr) return;
   data = static_cast<const float*>(x.sf->data);
   row = x.sf_row_stride;
   k = x.sf_k_stride;
@@ -22,8 +23,8 @@ void set_out(const TensorView& out, void*& data, device::i64& row, device::i64& 
 }
 
 // `layout` is null for a dense product.
-device::GemmParams fp8_params(const GemmPlan& plan, const GemmProblem& p, const GemmArgs& args,
-                              const GroupLayout* layout, bool constant_b) {
+device::GemmParams gemm_params(const GemmPlan& plan, const GemmProblem& p, const GemmArgs& args,
+                               const GroupLayout* layout, bool constant_b) {
   const device::GemmConfig& c = plan.choice.config;
   const RowsByK a = operand_a(args, p), b = operand_b(args, p);
   auto map = [&](const TmaMatrix& matrix, std::int64_t count, std::int64_t apart) {
@@ -33,7 +34,7 @@ device::GemmParams fp8_params(const GemmPlan& plan, const GemmProblem& p, const 
   device::GemmParams params{};
   params.a = map(a_matrix(a, c), stack.a_matrices(), stack.a);
   params.b = map(b_matrix(b, c), stack.b_matrices(), stack.b);
-  if (c.scales_by_tma) {
+  if (c.scaled() && c.scales_by_tma) {
     params.sfa = map(factor_matrix(a, c.tile_m, "sfa", stack), stack.a_matrices(), stack.sfa);
     if (c.column_scales) {
       params.sfb = map(factor_matrix(b, c.tile_n, "sfb", stack), stack.b_matrices(), stack.sfb);
@@ -79,7 +80,7 @@ device::DecodeParams decode_params(const GemmPlan& plan, const GemmProblem& p, c
   params.epilogue = epilogue_params(args);
   params.m = static_cast<int>(p.m);
   params.n = static_cast<int>(p.n);
-  params.k_blocks = static_cast<int>(p.k / device::block_k);
+  params.k_blocks = static_cast<int>(p.k / c.block_elements());
   params.constant_b = constant_b;
   return params;
 }
@@ -99,8 +100,8 @@ driver::LaunchShape shape_of(const GemmPlan& plan, const CallOptions& options) {
 void run(const GemmPlan& plan, CUfunction function, const GemmProblem& problem,
          const GemmArgs& args, const CallOptions& options) {
   const driver::LaunchShape shape = shape_of(plan, options);
-  if (plan.kernel == GemmKernel::fp8) {
-    device::GemmParams params = fp8_params(plan, problem, args, nullptr, options.constant_b);
+  if (plan.kernel == GemmKernel::persistent) {
+    device::GemmParams params = gemm_params(plan, problem, args, nullptr, options.constant_b);
     driver::launch(function, shape, options.stream, &params);
   } else if (plan.kernel == GemmKernel::decode) {
     device::DecodeParams params = decode_params(plan, problem, args, options.constant_b);
@@ -114,7 +115,7 @@ void run(const GemmPlan& plan, CUfunction function, const GemmProblem& problem,
 void run(const GemmPlan& plan, CUfunction function, const GroupedCall& call,
          const CallOptions& options) {
   device::GemmParams params =
-      fp8_params(plan, call.product, call.first, &call.layout, options.constant_b);
+      gemm_params(plan, call.product, call.first, &call.layout, options.constant_b);
   driver::launch(function, shape_of(plan, options), options.stream, &params);
 }
 

@@ -16,6 +16,11 @@ using device::GemmConfig;
 
 bool contiguous(std::int64_t stride, std::int64_t extent) { return stride == 1 || extent == 1; }
 
+bool is_16bit(DType dtype) { return dtype == DType::bfloat16 || dtype == DType::float16; }
+
+// Of 16-bit operands WGMMA takes either.
+bool is_mn_major(const RowsByK& x) { return !contiguous(x.k_stride, x.k); }
+
 bool has_column_scales(const RowsByK& b) {
   return !b.scaled_by(device::scale_block_n, device::block_k);
 }
@@ -37,15 +42,25 @@ device::Epilogue epilogue_of(const GemmProblem& p, const GemmArgs& args, bool sc
     return device::Epilogue::general;
   }
   if (!needs_epilogue(args)) return device::Epilogue::store;
-  const bool by_tma = only_accumulates(args) && contiguous(args.c->strides[1], p.n) &&
+  // 16-bit sums leave by TMA where the operands are of their type: that bounds the kernels.
+  const bool plain = p.out_dtype == DType::float32 || p.out_dtype == p.a_dtype;
+  const bool by_tma = plain && only_accumulates(args) && contiguous(args.c->strides[1], p.n) &&
                       broken_rule(out_matrix(*args.c, config, "c")).empty();
   if (!by_tma) return device::Epilogue::general;
   // Why: moving C beside the ring wins where D's bytes dominate, TMA's reduction where math does
   // (docs/performance.md).
   constexpr std::int64_t short_k = 1536;
   const bool in_place = args.c->data == args.out.data;
-  if (in_place && (p.k > short_k || !scales_by_tma)) return device::Epilogue::reduce;
+  const bool adds_once = p.out_dtype == DType::float32;  // TMA would round 16 bits twice
+  if (adds_once && in_place && (p.k > short_k || !scales_by_tma)) return device::Epilogue::reduce;
   return scales_by_tma ? device::Epilogue::accumulate : device::Epilogue::general;
+}
+
+// The outputs of 16-bit operands that the decode kernel stores without its general epilogue: that
+// bounds the kernels.
+bool has_own_epilogue(const GemmProblem& p) {
+  return p.out_dtype == p.a_dtype ||
+         (p.a_dtype == DType::bfloat16 && p.out_dtype == DType::float32);
 }
 
 // Two neighbours of a row can be stored as one word.
@@ -61,9 +76,12 @@ heuristics::DecodeRequest decode_request(const GemmProblem& p, const GemmArgs& a
   request.m = p.m;
   request.n = p.n;
   request.k = p.k;
+  request.a_type = element_type(p.a_dtype);
+  request.b_type = element_type(p.b_dtype);
   request.out_type = element_type(p.out_dtype);
-  request.general_epilogue =
-      needs_epilogue(args) || (p.out_dtype != DType::float32 && !takes_pairs(args.out));
+  request.general_epilogue = needs_epilogue(args) ||
+                             (p.out_dtype != DType::float32 && !takes_pairs(args.out)) ||
+                             (is_16bit(p.a_dtype) && !has_own_epilogue(p));
   request.num_sms = sms.count;
   if (sms.limited) request.max_ctas = sms.count;
   return request;
@@ -74,10 +92,15 @@ std::string why_not_decode(const GemmProblem& p, const RowsByK& a, const RowsByK
                            const heuristics::DecodeRequest& request) {
   if (p.m > heuristics::max_decode_tokens)
     return join("M is above ", heuristics::max_decode_tokens);
-  if (p.k % device::block_k != 0) return "K is not a multiple of 128";
-  if (has_column_scales(b)) return "b has factors per column";
-  if (p.a_dtype != DType::float8_e4m3fn || p.b_dtype != DType::float8_e4m3fn)
-    return "a and b are not both float8_e4m3fn";
+  const std::int64_t block = device::stage_span / size_in_bytes(p.a_dtype);
+  if (p.k % block != 0) return join("K is not a multiple of ", block);
+  if (is_16bit(p.a_dtype)) {
+    if (is_mn_major(a) || is_mn_major(b)) return "a and b are not both K-major";
+  } else {
+    if (p.a_dtype != DType::float8_e4m3fn || p.b_dtype != DType::float8_e4m3fn)
+      return "a and b are not both float8_e4m3fn";
+    if (has_column_scales(b)) return "b has factors per column";
+  }
   if (auto rule = broken_rule(decode_matrix(a, 8, 1, "a")); !rule.empty()) return join("a: ", rule);
   if (auto rule = broken_rule(decode_matrix(b, 64, 1, "b")); !rule.empty())
     return join("b: ", rule);
@@ -105,8 +128,10 @@ GemmPlan decode_plan(const heuristics::DecodeRequest& request, const Policy* pol
   GemmPlan plan;
   plan.kernel = GemmKernel::decode;
   plan.decode = heuristics::choose(request, policy);
-  plan.reason = "float8 with (1, 128) and (128, 128) factors, few tokens";
-  plan.spec = fp8_decode_spec(plan.decode.config);
+  plan.reason = plan.decode.config.scaled()
+                    ? "float8 with (1, 128) and (128, 128) factors, few tokens"
+                    : "16-bit operands, few tokens";
+  plan.spec = decode_spec(plan.decode.config);
   plan.threads = plan.decode.config.threads();
   plan.grid = plan.decode.grid;
   plan.cluster = plan.decode.config.cluster_k;
@@ -114,37 +139,63 @@ GemmPlan decode_plan(const heuristics::DecodeRequest& request, const Policy* pol
   return plan;
 }
 
-// Why not the models alone: the FP8 kernel was swept from M = 64 on, and up to 32 tokens the decode
-// kernel won on every shape measured.
-bool decode_is_faster(const heuristics::DecodeRequest& decode, const heuristics::GemmRequest& fp8) {
-  constexpr std::int64_t always_decode = 32;
-  if (decode.m <= always_decode) return true;
-  return heuristics::candidates(decode).front().predicted_us <
-         heuristics::candidates(fp8).front().predicted_us;
-}
-
-}  // namespace
-
-std::string why_not_fp8(const GemmProblem& p, const RowsByK& a, const RowsByK& b) {
-  if (!is_float8(p.a_dtype) || !is_float8(p.b_dtype)) return "a and b are not both float8";
-  if (p.m == 0 || p.n == 0) return "the product is empty";
-  if (p.k == 0) return "K is 0";
-  // Why: TMA clips rows in units of 16 bytes; what lies between K and the next unit would be read.
+// Why multiples of 16 bytes: TMA clips rows in such units; what lies between K and the next one
+// would be read.
+std::string why_not_float8(const GemmProblem& p, const RowsByK& a, const RowsByK& b) {
+  if (!is_float8(p.a_dtype) || !is_float8(p.b_dtype))
+    return "a and b are neither both float8 nor of one 16-bit dtype";
   if (p.k % 16 != 0) return "K is not a multiple of 16";
   if (!a.scaled_by(1, device::block_k)) return "a has no float32 factors of granularity (1, 128)";
   if (!b.scaled_by(device::scale_block_n, device::block_k) && !b.scaled_by(1, device::block_k))
     return "b has no float32 factors of granularity (128, 128) or (1, 128)";
-  if (!contiguous(a.k_stride, a.k)) return "a is not K-major";
-  if (!contiguous(b.k_stride, b.k)) return "b is not K-major";
+  if (is_mn_major(a)) return "a is not K-major";
+  if (is_mn_major(b)) return "b is not K-major";
+  return {};
+}
+
+std::string why_not_16bit(const GemmProblem& p, const RowsByK& a, const RowsByK& b) {
+  if (p.a_dtype != p.b_dtype) return "a and b are neither both float8 nor of one 16-bit dtype";
+  if (a.sf != nullptr || b.sf != nullptr) return "16-bit operands have factors";
+  if (is_mn_major(a) && !contiguous(a.row_stride, a.rows))
+    return "neither dimension of a is contiguous";
+  if (is_mn_major(b) && !contiguous(b.row_stride, b.rows))
+    return "neither dimension of b is contiguous";
+  if (p.k % 8 != 0 && !(is_mn_major(a) && is_mn_major(b)))
+    return "K is not a multiple of 8, and an operand is K-major";
+  return {};
+}
+
+// Why not the models alone: the FP8 kernel was swept from M = 64 on, and up to 32 tokens the decode
+// kernel won on every shape measured.
+bool decode_is_faster(const heuristics::DecodeRequest& decode,
+                      const heuristics::GemmRequest& persistent) {
+  constexpr std::int64_t always_decode = 32;
+  if (decode.m <= always_decode) return true;
+  return heuristics::candidates(decode).front().predicted_us <
+         heuristics::candidates(persistent).front().predicted_us;
+}
+
+}  // namespace
+
+std::string why_not_persistent(const GemmProblem& p, const RowsByK& a, const RowsByK& b) {
+  if (p.m == 0 || p.n == 0) return "the product is empty";
+  if (p.k == 0) return "K is 0";
+  if (auto why = is_16bit(p.a_dtype) ? why_not_16bit(p, a, b) : why_not_float8(p, a, b);
+      !why.empty())
+    return why;
   if (std::max({p.m, p.n, p.k}) > most_extent) return "an extent does not fit TMA coordinates";
-  const GemmConfig smallest;
+  GemmConfig smallest;
+  smallest.a_type = element_type(p.a_dtype);
+  smallest.b_type = element_type(p.b_dtype);
+  smallest.a_mn_major = is_mn_major(a);
+  smallest.b_mn_major = is_mn_major(b);
   if (auto rule = broken_rule(a_matrix(a, smallest)); !rule.empty()) return join("a: ", rule);
   if (auto rule = broken_rule(b_matrix(b, smallest)); !rule.empty()) return join("b: ", rule);
   return {};
 }
 
-heuristics::GemmRequest fp8_request(const GemmProblem& p, const GemmArgs& args, const RowsByK& a,
-                                    const RowsByK& b, int num_sms) {
+heuristics::GemmRequest persistent_request(const GemmProblem& p, const GemmArgs& args,
+                                           const RowsByK& a, const RowsByK& b, int num_sms) {
   heuristics::GemmRequest request;
   request.m = p.m;
   request.n = p.n;
@@ -153,20 +204,25 @@ heuristics::GemmRequest fp8_request(const GemmProblem& p, const GemmArgs& args, 
   request.b_type = element_type(p.b_dtype);
   request.out_type = element_type(p.out_dtype);
   request.num_sms = num_sms;
-  request.column_scales = has_column_scales(b);
-  request.scales_by_tma =
-      takes_factors_by_tma(a) && (!request.column_scales || takes_factors_by_tma(b));
+  request.a_mn_major = is_mn_major(a);
+  request.b_mn_major = is_mn_major(b);
+  if (a.sf != nullptr) {
+    request.column_scales = has_column_scales(b);
+    request.scales_by_tma =
+        takes_factors_by_tma(a) && (!request.column_scales || takes_factors_by_tma(b));
+  }
   request.epilogue = epilogue_of(p, args, request.scales_by_tma);
   return request;
 }
 
-GemmPlan fp8_plan(const heuristics::GemmRequest& request, const Policy* policy) {
+GemmPlan persistent_plan(const heuristics::GemmRequest& request, const Policy* policy) {
   GemmPlan plan;
-  plan.kernel = GemmKernel::fp8;
+  plan.kernel = GemmKernel::persistent;
   plan.choice = heuristics::choose(request, policy);
-  plan.reason = request.column_scales ? "float8 with (1, 128) factors of a and of b"
-                                      : "float8 with (1, 128) and (128, 128) factors";
-  plan.spec = fp8_gemm_spec(plan.choice.config);
+  plan.reason = !plan.choice.config.scaled() ? "16-bit operands"
+                : request.column_scales      ? "float8 with (1, 128) factors of a and of b"
+                                             : "float8 with (1, 128) and (128, 128) factors";
+  plan.spec = persistent_gemm_spec(plan.choice.config);
   plan.threads = plan.choice.config.threads();
   plan.grid = plan.choice.grid;
   plan.cluster = plan.choice.config.cluster();
@@ -180,28 +236,28 @@ GemmPlan make_gemm_plan(const GemmProblem& problem, const GemmArgs& args, const 
   const WantedKernel wanted = wanted_kernel(policy);
   if (wanted.choice == Choice::general) return general_plan(problem, "policy asks for it");
   const RowsByK a = operand_a(args, problem), b = operand_b(args, problem);
-  const std::string no_fp8 = why_not_fp8(problem, a, b);
+  const std::string no_fp8 = why_not_persistent(problem, a, b);
   if (wanted.choice != Choice::any) check_possible(wanted, no_fp8);
   if (!no_fp8.empty()) return general_plan(problem, no_fp8);
 
-  const heuristics::GemmRequest fp8 = fp8_request(problem, args, a, b, sms.count);
-  if (wanted.choice == Choice::fp8) return fp8_plan(fp8, policy);
+  const heuristics::GemmRequest persistent = persistent_request(problem, args, a, b, sms.count);
+  if (wanted.choice == Choice::persistent) return persistent_plan(persistent, policy);
   const heuristics::DecodeRequest decode = decode_request(problem, args, sms);
   const std::string no_decode = why_not_decode(problem, a, b, decode);
   if (wanted.choice == Choice::decode) {
     check_possible(wanted, no_decode);
     return decode_plan(decode, policy);
   }
-  if (no_decode.empty() && decode_is_faster(decode, fp8)) return decode_plan(decode, policy);
-  return fp8_plan(fp8, policy);
+  if (no_decode.empty() && decode_is_faster(decode, persistent)) return decode_plan(decode, policy);
+  return persistent_plan(persistent, policy);
 }
 
 GemmCandidates gemm_candidates(const GemmProblem& problem, const GemmArgs& args,
                                const SmBudget& sms) {
   const RowsByK a = operand_a(args, problem), b = operand_b(args, problem);
   GemmCandidates found;
-  if (!why_not_fp8(problem, a, b).empty()) return found;
-  found.fp8 = heuristics::candidates(fp8_request(problem, args, a, b, sms.count));
+  if (!why_not_persistent(problem, a, b).empty()) return found;
+  found.persistent = heuristics::candidates(persistent_request(problem, args, a, b, sms.count));
   const heuristics::DecodeRequest decode = decode_request(problem, args, sms);
   if (why_not_decode(problem, a, b, decode).empty()) found.decode = heuristics::candidates(decode);
   return found;

@@ -12,12 +12,12 @@
 
 namespace deepgemm::plan {
 
-enum class GemmKernel { general, fp8, decode };
+enum class GemmKernel { general, persistent, decode };
 
 // Decided from shapes, dtypes, strides and alignment; holds no address.
 struct GemmPlan {
   GemmKernel kernel = GemmKernel::general;
-  heuristics::GemmChoice choice;    // fp8 only
+  heuristics::GemmChoice choice;    // persistent only
   heuristics::DecodeChoice decode;  // decode only
   std::string reason;               // why this kernel, in words
   jit::KernelSpec spec;
@@ -28,11 +28,11 @@ struct GemmPlan {
 };
 
 // Empty if the FP8 kernel can take the problem, else why not.
-std::string why_not_fp8(const GemmProblem& problem, const RowsByK& a, const RowsByK& b);
+std::string why_not_persistent(const GemmProblem& problem, const RowsByK& a, const RowsByK& b);
 // What it would be asked.
-heuristics::GemmRequest fp8_request(const GemmProblem& problem, const GemmArgs& args,
-                                    const RowsByK& a, const RowsByK& b, int num_sms);
-GemmPlan fp8_plan(const heuristics::GemmRequest& request, const Policy* policy);
+heuristics::GemmRequest persistent_request(const GemmProblem& problem, const GemmArgs& args,
+                                           const RowsByK& a, const RowsByK& b, int num_sms);
+GemmPlan persistent_plan(const heuristics::GemmRequest& request, const Policy* policy);
 
 // `policy` may be null. Throws ValueError that names the field or the rule for a policy that is
 // illegal or that the problem rules out.
@@ -41,7 +41,7 @@ GemmPlan make_gemm_plan(const GemmProblem& problem, const GemmArgs& args, const 
 // What make_gemm_plan() weighs without a policy, cheapest first; empty where only the general
 // kernel can take the problem.
 struct GemmCandidates {
-  std::vector<heuristics::GemmChoice> fp8;
+  std::vector<heuristics::GemmChoice> persistent;
   std::vector<heuristics::DecodeChoice> decode;
 };
 GemmCandidates gemm_candidates(const GemmProblem& problem, const GemmArgs& args,

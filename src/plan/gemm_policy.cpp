@@ -13,22 +13,22 @@ using Choice = WantedKernel::Choice;
 
 const char* name_of(Choice choice) {
   switch (choice) {
-    case Choice::fp8:
-      return "fp8";
+    case Choice::persistent:
+      return "persistent";
     case Choice::decode:
       return "decode";
     case Choice::general:
       return "general";
     default:
-      return "fp8 or decode";
+      return "persistent or decode";
   }
 }
 
 WantedKernel by_name(const std::string& name) {
-  for (Choice choice : {Choice::fp8, Choice::decode, Choice::general}) {
+  for (Choice choice : {Choice::persistent, Choice::decode, Choice::general}) {
     if (name == name_of(choice)) return {choice, "policy.kernel", name};
   }
-  throw ValueError(complaint("policy.kernel", name, "fp8, decode or general"));
+  throw ValueError(complaint("policy.kernel", name, "persistent, decode or general"));
 }
 
 // Takes in a field that only `choice` has.
@@ -59,14 +59,14 @@ WantedKernel wanted_kernel(const Policy* policy) {
   add(wanted, Choice::tensor_core, "consumers", p.consumers);
   add(wanted, Choice::tensor_core, "stages", p.stages);
   add(wanted, Choice::tensor_core, "cluster_k", p.cluster_k);
-  add(wanted, Choice::fp8, "tile_m", p.tile_m);
-  add(wanted, Choice::fp8, "tile_n", p.tile_n);
-  add(wanted, Choice::fp8, "consumers_n", p.consumers_n);
-  add(wanted, Choice::fp8, "cluster_m", p.cluster_m);
-  add(wanted, Choice::fp8, "cluster_n", p.cluster_n);
-  add(wanted, Choice::fp8, "group", p.group);
-  add(wanted, Choice::fp8, "raster_along_n", p.raster_along_n);
-  add(wanted, Choice::fp8, "ordered", p.ordered);
+  add(wanted, Choice::persistent, "tile_m", p.tile_m);
+  add(wanted, Choice::persistent, "tile_n", p.tile_n);
+  add(wanted, Choice::persistent, "consumers_n", p.consumers_n);
+  add(wanted, Choice::persistent, "cluster_m", p.cluster_m);
+  add(wanted, Choice::persistent, "cluster_n", p.cluster_n);
+  add(wanted, Choice::persistent, "group", p.group);
+  add(wanted, Choice::persistent, "raster_along_n", p.raster_along_n);
+  add(wanted, Choice::persistent, "ordered", p.ordered);
   add(wanted, Choice::decode, "stage_blocks", p.stage_blocks);
   add(wanted, Choice::decode, "ctas_per_sm", p.ctas_per_sm);
   return wanted;

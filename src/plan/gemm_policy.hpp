@@ -9,7 +9,7 @@ namespace deepgemm::plan {
 
 struct WantedKernel {
   // Fields that fit both tensor-core kernels (stages, consumers) rule out the general one.
-  enum class Choice { any, tensor_core, fp8, decode, general } choice = Choice::any;
+  enum class Choice { any, tensor_core, persistent, decode, general } choice = Choice::any;
   std::string field, value;  // what asks for it: "policy.tile_m", "128"
 };
 // ValueError for an unknown name and for fields of different kernels.

@@ -26,7 +26,8 @@ device::Epilogue epilogue_of(device::Epilogue dense, const GroupedCall& call) {
   if (!broken_rule(stacked(one, layout.out_matrices(), layout.out)).empty())
     return device::Epilogue::general;
   if (dense == device::Epilogue::store) return dense;
-  const bool in_place = call.first.c && call.first.c->data == call.first.out.data;
+  const bool in_place = call.first.out.dtype == DType::float32 && call.first.c &&
+                        call.first.c->data == call.first.out.data;
   return layout.kind == GroupKind::k && in_place ? device::Epilogue::reduce
                                                  : device::Epilogue::general;
 }
@@ -40,7 +41,7 @@ device::Schedule schedule_of(const GroupLayout& layout) {
 heuristics::GemmRequest request_of(const GroupedCall& call, const SmBudget& sms) {
   const GroupLayout& layout = call.layout;
   const RowsByK a = operand_a(call.first, call.product), b = operand_b(call.first, call.product);
-  heuristics::GemmRequest request = fp8_request(call.product, call.first, a, b, sms.count);
+  heuristics::GemmRequest request = persistent_request(call.product, call.first, a, b, sms.count);
   // Groups of K have factors per column; of one column they are factors per block as well.
   if (layout.kind == GroupKind::k) request.column_scales = true;
   request.epilogue = epilogue_of(request.epilogue, call);
@@ -69,11 +70,11 @@ TmaMatrix factor_matrix(const RowsByK& operand, int box_rows, const char* name,
   return factor_matrix(counted, box_rows, name);
 }
 
-std::string why_not_fp8(const GroupedCall& call) {
+std::string why_not_persistent(const GroupedCall& call) {
   const RowsByK a = operand_a(call.first, call.product), b = operand_b(call.first, call.product);
   if (call.product.a_dtype != DType::float8_e4m3fn || call.product.b_dtype != DType::float8_e4m3fn)
     return "a and b are not both float8_e4m3fn";
-  if (std::string why = why_not_fp8(call.product, a, b); !why.empty()) return why;
+  if (std::string why = why_not_persistent(call.product, a, b); !why.empty()) return why;
   const device::GemmConfig some;
   const GroupLayout& layout = call.layout;
   if (auto rule = broken_rule(stacked(a_matrix(a, some), layout.a_matrices(), layout.a));
@@ -96,7 +97,7 @@ GemmPlan make_grouped_plan(const GroupedCall& call, const Policy* policy, const 
     throw ValueError(complaint("policy", "raster_along_n", "no raster_along_n",
                                "the tiles of a group lie in bands along M"));
   }
-  GemmPlan plan = fp8_plan(request_of(call, sms), policy);
+  GemmPlan plan = persistent_plan(request_of(call, sms), policy);
   plan.reason = join("groups of ", plan.reason);
   // How many tiles there are is known on the device only.
   const device::GemmConfig& config = plan.choice.config;

@@ -14,7 +14,7 @@ namespace deepgemm::plan {
 TmaMatrix factor_matrix(const RowsByK& operand, int box_rows, const char* name,
                         const GroupLayout& layout);
 // Empty if the FP8 kernel can take it, else why not.
-std::string why_not_fp8(const GroupedCall& call);
+std::string why_not_persistent(const GroupedCall& call);
 // `policy` may be null. Throws as make_gemm_plan().
 GemmPlan make_grouped_plan(const GroupedCall& call, const Policy* policy, const SmBudget& sms);
 // Launches on options.stream; the device's context must be current.

@@ -14,11 +14,11 @@ using device::GemmConfig;
 int number(std::uint16_t value) { return value; }
 
 // Field by field and by name, so that the text stays right when the struct changes.
-std::string fp8_gemm_entry(const jit::KernelSpec& spec) {
+std::string persistent_gemm_entry(const jit::KernelSpec& spec) {
   GemmConfig c;
   std::memcpy(&c, spec.config.data(), sizeof(c));
   return join(
-      "#include \"kernels/fp8_gemm.cuh\"\n"
+      "#include \"kernels/gemm.cuh\"\n"
       "using namespace deepgemm::device;\n"
       "constexpr GemmConfig config{.tile_m = ",
       number(c.tile_m), ", .tile_n = ", number(c.tile_n), ", .consumers = ", number(c.consumers),
@@ -31,20 +31,21 @@ std::string fp8_gemm_entry(const jit::KernelSpec& spec) {
       ", .column_scales = ", number(c.column_scales),
       ", .scales_by_tma = ", number(c.scales_by_tma), ",\n    .epilogue = static_cast<Epilogue>(",
       static_cast<int>(c.epilogue), "), .schedule = static_cast<Schedule>(",
-      static_cast<int>(c.schedule),
-      ")};\n"
+      static_cast<int>(c.schedule), "), .a_mn_major = ", number(c.a_mn_major),
+      ", .b_mn_major = ", number(c.b_mn_major),
+      "};\n"
       "extern \"C\" __global__ void __launch_bounds__(config.threads(), 1)\n",
       spec.name,
       "(const __grid_constant__ GemmParams params) {\n"
-      "  fp8_gemm<config>(params);\n"
+      "  gemm<config>(params);\n"
       "}\n");
 }
 
-std::string fp8_decode_entry(const jit::KernelSpec& spec) {
+std::string decode_entry(const jit::KernelSpec& spec) {
   device::DecodeConfig c;
   std::memcpy(&c, spec.config.data(), sizeof(c));
   return join(
-      "#include \"kernels/fp8_decode.cuh\"\n"
+      "#include \"kernels/decode.cuh\"\n"
       "using namespace deepgemm::device;\n"
       "constexpr DecodeConfig config{.tokens = ",
       number(c.tokens), ", .consumers = ", number(c.consumers),
@@ -58,7 +59,7 @@ std::string fp8_decode_entry(const jit::KernelSpec& spec) {
       "extern \"C\" __global__ void __launch_bounds__(config.threads(), config.ctas_per_sm)\n",
       spec.name,
       "(const __grid_constant__ DecodeParams params) {\n"
-      "  fp8_decode<config>(params);\n"
+      "  decode<config>(params);\n"
       "}\n");
 }
 
@@ -134,15 +135,20 @@ std::string_view name_of(device::GroupSchedule schedule) noexcept {
   }
 }
 
-jit::KernelSpec fp8_gemm_spec(const GemmConfig& config) {
-  return {"deepgemm_fp8_gemm", std::string(reinterpret_cast<const char*>(&config), sizeof(config)),
-          fp8_gemm_entry, device::shared_map(config).total};
+jit::KernelSpec persistent_gemm_spec(const GemmConfig& config) {
+  const char* name = config.scaled()                      ? "deepgemm_fp8_gemm"
+                     : config.a_type == ElementType::bf16 ? "deepgemm_bf16_gemm"
+                                                          : "deepgemm_f16_gemm";
+  return {name, std::string(reinterpret_cast<const char*>(&config), sizeof(config)),
+          persistent_gemm_entry, device::shared_map(config).total};
 }
 
-jit::KernelSpec fp8_decode_spec(const device::DecodeConfig& config) {
+jit::KernelSpec decode_spec(const device::DecodeConfig& config) {
   const int most = device::shared_bytes_per_sm / config.ctas_per_sm - 1024;
-  return {"deepgemm_fp8_decode",
-          std::string(reinterpret_cast<const char*>(&config), sizeof(config)), fp8_decode_entry,
+  return {config.scaled()                      ? "deepgemm_fp8_decode"
+          : config.a_type == ElementType::bf16 ? "deepgemm_bf16_decode"
+                                               : "deepgemm_f16_decode",
+          std::string(reinterpret_cast<const char*>(&config), sizeof(config)), decode_entry,
           std::min(most, device::max_shared_bytes)};
 }
 

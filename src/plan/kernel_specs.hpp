@@ -14,9 +14,9 @@ std::string_view name_of(device::ElementType type) noexcept;
 // "labels": likewise.
 std::string_view name_of(device::GroupSchedule schedule) noexcept;
 
-jit::KernelSpec fp8_gemm_spec(const device::GemmConfig& config);
+jit::KernelSpec persistent_gemm_spec(const device::GemmConfig& config);
 // shared_bytes is the most that a launch may use; decode_shared_bytes() is what one uses.
-jit::KernelSpec fp8_decode_spec(const device::DecodeConfig& config);
+jit::KernelSpec decode_spec(const device::DecodeConfig& config);
 jit::KernelSpec general_gemm_spec();
 jit::KernelSpec general_grouped_spec(const device::GeneralGroupedConfig& config);
 jit::KernelSpec quantize_spec(const device::QuantizeConfig& config);

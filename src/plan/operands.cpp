@@ -151,8 +151,8 @@ bool needs_epilogue(const GemmArgs& args) {
 }
 
 bool only_accumulates(const GemmArgs& args) {
-  return args.c && args.out.dtype == DType::float32 && args.c->dtype == DType::float32 &&
-         !args.bias && args.alpha == 1.0F && args.activation == Activation::none;
+  return args.c && !is_float8(args.out.dtype) && args.c->dtype == args.out.dtype && !args.bias &&
+         args.alpha == 1.0F && args.activation == Activation::none;
 }
 
 }  // namespace deepgemm::plan

@@ -40,7 +40,7 @@ device::EpilogueParams epilogue_params(const GemmArgs& args);
 device::GeneralGemmParams general_params(const GemmProblem& problem, const GemmArgs& args);
 // Whether a sum needs more than a cast before it is stored.
 bool needs_epilogue(const GemmArgs& args);
-// out = A B + c in FP32 and nothing else; c may be out.
+// out = A B + c with a c of out's dtype, 16 or 32 bits, and nothing else; c may be out.
 bool only_accumulates(const GemmArgs& args);
 
 }  // namespace deepgemm::plan

@@ -16,19 +16,20 @@ TensorView matrix(const TensorView& like, std::int64_t rows, std::int64_t column
   return view;
 }
 
+// Boxes of `rows` rows of an operand, and as much of K as a stage holds.
+TmaMatrix operand_matrix(const RowsByK& x, bool mn_major, int rows, int k, const char* name) {
+  constexpr tma::Swizzle swizzle = tma::Swizzle::b128;
+  if (mn_major) return {matrix(*x.values, x.k, x.rows, x.k_stride), {k, rows}, swizzle, name};
+  return {matrix(*x.values, x.rows, x.k, x.row_stride), {rows, k}, swizzle, name};
+}
+
 }  // namespace
 
 TmaMatrix a_matrix(const RowsByK& a, const GemmConfig& c) {
-  return {matrix(*a.values, a.rows, a.k, a.row_stride),
-          {c.a_box_rows(), device::block_k},
-          tma::Swizzle::b128,
-          "a"};
+  return operand_matrix(a, c.a_mn_major, c.a_box_rows(), c.stage_k(), "a");
 }
 TmaMatrix b_matrix(const RowsByK& b, const GemmConfig& c) {
-  return {matrix(*b.values, b.rows, b.k, b.row_stride),
-          {c.tile_n / c.cluster_m, device::block_k},
-          tma::Swizzle::b128,
-          "b"};
+  return operand_matrix(b, c.b_mn_major, c.b_box_columns(), c.stage_k(), "b");
 }
 TmaMatrix factor_matrix(const RowsByK& operand, int box_rows, const char* name) {
   const std::int64_t blocks = ceil_div(operand.k, device::block_k);
@@ -61,10 +62,11 @@ std::string broken_rule(const TmaMatrix& m) { return tma::broken_rule(m.view, m.
 
 TmaMatrix decode_matrix(const RowsByK& operand, int box_rows, int box_blocks, const char* name) {
   TensorView view = *operand.values;
+  const std::int64_t block = device::stage_span / size_in_bytes(view.dtype);
   view.rank = 3;
-  view.shape = {operand.k / device::block_k, operand.rows, device::block_k};
-  view.strides = {device::block_k, operand.row_stride, 1};
-  return {view, {box_blocks, box_rows, device::block_k}, tma::Swizzle::b128, name};
+  view.shape = {operand.k / block, operand.rows, block};
+  view.strides = {block, operand.row_stride, 1};
+  return {view, {box_blocks, box_rows, block}, tma::Swizzle::b128, name};
 }
 
 device::TensorMap tensor_map(const TmaMatrix& m) {

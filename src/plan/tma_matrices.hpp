@@ -25,7 +25,7 @@ TmaMatrix b_matrix(const RowsByK& b, const device::GemmConfig& config);
 TmaMatrix factor_matrix(const RowsByK& operand, int box_rows, const char* name);
 // out, or c where it moves in the same boxes.
 TmaMatrix out_matrix(const TensorView& out, const device::GemmConfig& config, const char* name);
-// An operand of the decode kernel as [k blocks, rows, 128]; K must be a multiple of 128.
+// An operand of the decode kernel as [k blocks, rows, 128 bytes]; K must be a multiple of them.
 TmaMatrix decode_matrix(const RowsByK& operand, int box_rows, int box_blocks, const char* name);
 
 // The same of stacks of matrices, one per group: [G, ...], with a distance of `group_stride`

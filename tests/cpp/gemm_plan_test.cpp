@@ -16,9 +16,9 @@ using test::PlannedProduct;
 
 namespace {
 
-GemmPlan fp8_plan(const PlannedProduct& p) {
+GemmPlan persistent_plan(const PlannedProduct& p) {
   GemmPlan plan = p.plan();
-  REQUIRE(plan.kernel == GemmKernel::fp8);
+  REQUIRE(plan.kernel == GemmKernel::persistent);
   CHECK(plan.spec.name == "deepgemm_fp8_gemm");
   CHECK(device::broken_rule(plan.choice.config) == nullptr);
   return plan;
@@ -35,7 +35,7 @@ void is_general(const PlannedProduct& p, const char* reason) {
 }  // namespace
 
 TEST_CASE("the usual product takes the FP8 kernel, factors and out by TMA") {
-  const GemmPlan plan = fp8_plan(PlannedProduct(4096, 7168, 2048));
+  const GemmPlan plan = persistent_plan(PlannedProduct(4096, 7168, 2048));
   CHECK(plan.choice.config.epilogue == Epilogue::store);
   CHECK(plan.choice.config.scales_by_tma);
   CHECK_FALSE(plan.choice.config.column_scales);
@@ -49,15 +49,15 @@ TEST_CASE("the usual product takes the FP8 kernel, factors and out by TMA") {
 
 TEST_CASE("factors per column are named, and loaded by TMA where it can") {
   PlannedProduct p(4096, 7168, 2048, {1, 128});
-  GemmPlan plan = fp8_plan(p);
+  GemmPlan plan = persistent_plan(p);
   CHECK(plan.choice.config.column_scales);
   CHECK(plan.choice.config.scales_by_tma);
   CHECK(plan.reason == "float8 with (1, 128) factors of a and of b");
   p.args.b.sf->strides = {16, 1};  // row-major
-  plan = fp8_plan(p);
+  plan = persistent_plan(p);
   CHECK(plan.choice.config.column_scales);
   CHECK_FALSE(plan.choice.config.scales_by_tma);
-  CHECK(PlannedProduct(8, 7168, 2048, {1, 128}).plan().kernel == GemmKernel::fp8);
+  CHECK(PlannedProduct(8, 7168, 2048, {1, 128}).plan().kernel == GemmKernel::persistent);
 }
 
 TEST_CASE("factors that TMA cannot take are loaded by warps") {
@@ -65,7 +65,7 @@ TEST_CASE("factors that TMA cannot take are loaded by warps") {
   SUBCASE("row-major") { p.args.a.sf->strides = {16, 1}; }
   SUBCASE("an odd pitch") { p.args.a.sf->strides = {1, 4097}; }
   SUBCASE("an unaligned base") { PlannedProduct::shift(*p.args.a.sf, 4); }
-  CHECK_FALSE(fp8_plan(p).choice.config.scales_by_tma);
+  CHECK_FALSE(persistent_plan(p).choice.config.scales_by_tma);
 }
 
 TEST_CASE("M tails, and a single K block, stay with the tensor cores") {
@@ -73,10 +73,79 @@ TEST_CASE("M tails, and a single K block, stay with the tensor cores") {
     for (std::int64_t k : {16, 128, 144, 400}) {
       CAPTURE(m);
       CAPTURE(k);
-      const GemmPlan plan = fp8_plan(PlannedProduct(m, 136, k));
+      const GemmPlan plan = persistent_plan(PlannedProduct(m, 136, k));
       CHECK(plan.choice.tiles * plan.choice.config.tile_m * plan.choice.config.tile_n >= m * 136);
     }
   }
+}
+
+TEST_CASE("16-bit operands take the persistent kernel in every layout") {
+  for (DType dtype : {DType::bfloat16, DType::float16}) {
+    for (Layout layout : {Layout::nt, Layout::nn, Layout::tn, Layout::tt}) {
+      const GemmPlan plan = PlannedProduct(4096, 2112, 7168, dtype, layout).plan();
+      REQUIRE(plan.kernel == GemmKernel::persistent);
+      const device::GemmConfig& c = plan.choice.config;
+      CHECK(plan.spec.name ==
+            (dtype == DType::bfloat16 ? "deepgemm_bf16_gemm" : "deepgemm_f16_gemm"));
+      CHECK(device::broken_rule(c) == nullptr);
+      CHECK(c.a_mn_major == (layout == Layout::tn || layout == Layout::tt));
+      CHECK(c.b_mn_major == (layout == Layout::nn || layout == Layout::tn));
+      CHECK(c.stage_k() == 64);
+      CHECK(plan.reason == "16-bit operands");
+    }
+  }
+}
+
+TEST_CASE("16-bit operands: K in units of 16 bytes where an operand is K-major, else any") {
+  const DType bf16 = DType::bfloat16;
+  CHECK(PlannedProduct(512, 256, 77, bf16, Layout::tn).plan().kernel == GemmKernel::persistent);
+  is_general(PlannedProduct(512, 256, 76, bf16), "K is not a multiple of 8");
+  is_general(PlannedProduct(512, 256, 76, bf16, Layout::nn), "K is not a multiple of 8");
+  is_general(PlannedProduct(512, 252, 128, bf16, Layout::nn), "b: ");
+  is_general(PlannedProduct(508, 256, 128, bf16, Layout::tn), "a: ");
+  CHECK(PlannedProduct(508, 252, 128, bf16).plan().kernel == GemmKernel::persistent);
+  PlannedProduct p(512, 256, 128, bf16);
+  SUBCASE("strides along both dimensions") {
+    p.args.a.values.strides = {512, 2};
+    is_general(p, "neither dimension of a is contiguous");
+  }
+  SUBCASE("one operand of another dtype") {
+    p.args.a.values.dtype = DType::float16;
+    is_general(p, "neither both float8 nor of one 16-bit dtype");
+  }
+  SUBCASE("factors") {
+    PlannedProduct::set_factors(p.args.b, 5, {1, 128}, 256, 128);
+    is_general(p, "16-bit operands have factors");
+  }
+}
+
+TEST_CASE("16-bit operands: how c gets into out") {
+  PlannedProduct p(4096, 2112, 7168, DType::bfloat16, Layout::tn);
+  auto epilogue = [&] { return p.plan().choice.config.epilogue; };
+  CHECK(epilogue() == Epilogue::store);
+  p.args.c = p.args.out;
+  CHECK(epilogue() == Epilogue::accumulate);  // TMA's own addition would round twice
+  p.set_out(DType::float32);
+  p.args.c = p.args.out;
+  CHECK(epilogue() == Epilogue::reduce);
+  p.add_c_of_its_own();
+  CHECK(epilogue() == Epilogue::accumulate);
+  p.set_out(DType::float16);
+  p.add_c_of_its_own();
+  CHECK(epilogue() == Epilogue::general);
+}
+
+TEST_CASE("few rows of 16-bit operands take the decode kernel") {
+  const GemmPlan plan = PlannedProduct(8, 7168, 2048, DType::bfloat16).plan();
+  CHECK(plan.kernel == GemmKernel::decode);
+  CHECK(plan.spec.name == "deepgemm_bf16_decode");
+  CHECK(plan.reason == "16-bit operands, few tokens");
+  CHECK(plan.decode.config.block_elements() == 64);
+  CHECK(plan.decode.shared_bytes == device::decode_map(plan.decode.config).fixed);  // no factors
+  const DType f16 = DType::float16;
+  CHECK(PlannedProduct(8, 7168, 2048, f16).plan().spec.name == "deepgemm_f16_decode");
+  CHECK(PlannedProduct(8, 7168, 2080, f16).plan().kernel == GemmKernel::persistent);
+  CHECK(PlannedProduct(8, 7168, 2048, f16, Layout::nn).plan().kernel == GemmKernel::persistent);
 }
 
 TEST_CASE("what neither tensor-core kernel takes goes to the general one, with the reason") {
@@ -84,7 +153,7 @@ TEST_CASE("what neither tensor-core kernel takes goes to the general one, with t
   SUBCASE("K = 0") { is_general(PlannedProduct(256, 384, 0), "K is 0"); }
   SUBCASE("bfloat16") {
     p.args.a = {PlannedProduct::view(1, DType::bfloat16, 256, 512), {}, {}};
-    is_general(p, "not both float8");
+    is_general(p, "neither both float8 nor of one 16-bit dtype");
   }
   SUBCASE("no factors") {
     p.args.a.sf.reset();
@@ -130,7 +199,7 @@ TEST_CASE("the grid of the general kernel must fit 31 bits") {
 
 TEST_CASE("epilogues") {
   PlannedProduct p(4096, 7168, 2048);
-  const auto epilogue = [&] { return fp8_plan(p).choice.config.epilogue; };
+  const auto epilogue = [&] { return persistent_plan(p).choice.config.epilogue; };
   SUBCASE("each plain output is stored by TMA") {
     for (DType dtype : {DType::bfloat16, DType::float16, DType::float32}) {
       p.set_out(dtype);
@@ -227,14 +296,14 @@ TEST_CASE("few tokens take the decode kernel") {
     CHECK(p.plan().decode.config.general_epilogue);
   }
   SUBCASE("not with a tail of K") {
-    CHECK(PlannedProduct(8, 7168, 2064).plan().kernel == GemmKernel::fp8);
+    CHECK(PlannedProduct(8, 7168, 2064).plan().kernel == GemmKernel::persistent);
   }
   SUBCASE("not with E5M2") {
     p.args.b.values.dtype = DType::float8_e5m2;
-    CHECK(fp8_plan(p).choice.config.b_type == device::ElementType::e5m2);
+    CHECK(persistent_plan(p).choice.config.b_type == device::ElementType::e5m2);
   }
   SUBCASE("not above 128 rows") {
-    CHECK(PlannedProduct(129, 7168, 2048).plan().kernel == GemmKernel::fp8);
+    CHECK(PlannedProduct(129, 7168, 2048).plan().kernel == GemmKernel::persistent);
   }
 }
 
@@ -289,7 +358,7 @@ TEST_CASE("candidates are those of the kernels that can take the problem") {
     return plan::gemm_candidates(make_problem(p.args), p.args, {132, false});
   };
   CHECK(candidates(PlannedProduct(8, 7168, 2048)).decode.size() > 3);
-  CHECK(candidates(PlannedProduct(8, 7168, 2048)).fp8.size() > 3);
+  CHECK(candidates(PlannedProduct(8, 7168, 2048)).persistent.size() > 3);
   CHECK(candidates(PlannedProduct(200, 7168, 2048)).decode.empty());
-  CHECK(candidates(PlannedProduct(8, 7168, 0)).fp8.empty());
+  CHECK(candidates(PlannedProduct(8, 7168, 0)).persistent.empty());
 }

@@ -77,7 +77,7 @@ TEST_CASE("values in range either make a legal plan or name the rule") {
     const Policy policy = with(field, value);
     try {
       const plan::GemmPlan plan = p.plan(&policy);
-      if (plan.kernel == GemmKernel::fp8) {
+      if (plan.kernel == GemmKernel::persistent) {
         REQUIRE(device::broken_rule(plan.choice.config) == nullptr);
       } else {
         REQUIRE(device::broken_rule(plan.decode.config) == nullptr);
@@ -117,7 +117,7 @@ TEST_CASE("a field that only one kernel has asks for that kernel") {
   SUBCASE("ordered") { policy.ordered = false; }
   SUBCASE("raster_along_n") { policy.raster_along_n = true; }
   if (policy.tile_m || policy.group || policy.ordered || policy.raster_along_n) {
-    CHECK(few.plan(&policy).kernel == GemmKernel::fp8);
+    CHECK(few.plan(&policy).kernel == GemmKernel::persistent);
   }
   const Policy shared = with(&Policy::ctas_per_sm, 2);
   CHECK(middle.plan(&shared).kernel == GemmKernel::decode);
@@ -130,7 +130,7 @@ TEST_CASE("consumers and stages fit both") {
   CHECK(few.kernel == GemmKernel::decode);
   CHECK(few.decode.config.stages == 2);
   const plan::GemmPlan many = PlannedProduct(4096, 7168, 2048).plan(&policy);
-  CHECK(many.kernel == GemmKernel::fp8);
+  CHECK(many.kernel == GemmKernel::persistent);
   CHECK(many.choice.config.stages == 2);
 }
 
@@ -139,9 +139,9 @@ TEST_CASE("fields of two kernels contradict each other") {
   Policy policy = with(&Policy::tile_m, 64);
   policy.ctas_per_sm = 2;
   CHECK(contains(refusal(p, policy), "policy.ctas_per_sm: found 2, need no such field"));
-  CHECK(contains(refusal(p, policy), "policy.tile_m = 64 asks for the fp8 kernel"));
+  CHECK(contains(refusal(p, policy), "policy.tile_m = 64 asks for the persistent kernel"));
   policy = with(&Policy::ctas_per_sm, 2);
-  policy.kernel = "fp8";
+  policy.kernel = "persistent";
   CHECK(contains(refusal(p, policy), "policy.ctas_per_sm"));
   policy = with(&Policy::ctas_per_sm, 2);
   policy.kernel = "general";
@@ -152,12 +152,13 @@ TEST_CASE("fields of two kernels contradict each other") {
   policy.kernel = "decode";
   CHECK(refusal(p, policy).empty());
   policy.kernel = "fastest";
-  CHECK(contains(refusal(p, policy), "policy.kernel: found fastest, need fp8, decode or general"));
+  CHECK(contains(refusal(p, policy),
+                 "policy.kernel: found fastest, need persistent, decode or general"));
 }
 
 TEST_CASE("a kernel that cannot take the problem is refused with the obstacle") {
   Policy policy;
-  policy.kernel = "fp8";
+  policy.kernel = "persistent";
   CHECK(contains(refusal(PlannedProduct(64, 7168, 0), policy), "K is 0"));
   policy.kernel = "decode";
   CHECK(contains(refusal(PlannedProduct(200, 7168, 2048), policy), "M is above 128"));

@@ -231,7 +231,7 @@ TEST_CASE("policies: a kernel by name, and num_sms; what cannot take the call is
   CHECK(message().empty());
   CHECK(state.launches.back().grid == 9);
   CHECK(state.launches.back().block == 256);
-  policy.kernel = "fp8", policy.tile_m = 128, policy.tile_n = 128;
+  policy.kernel = "persistent", policy.tile_m = 128, policy.tile_n = 128;
   CHECK(message().empty());
   CHECK(state.launches.back().block == 384);
   const std::size_t before = state.launches.size();
@@ -240,8 +240,8 @@ TEST_CASE("policies: a kernel by name, and num_sms; what cannot take the call is
   CHECK(contains(message(), "policy.kernel: found decode, need another kernel"));
   CHECK(contains(message(), "the product is grouped"));
   args.a.values.dtype = DType::float8_e5m2;
-  policy.kernel = "fp8";
-  CHECK(contains(message(), "policy.kernel: found fp8, need another kernel"));
+  policy.kernel = "persistent";
+  CHECK(contains(message(), "policy.kernel: found persistent, need another kernel"));
   CHECK(contains(message(), "not both float8_e4m3fn"));
   policy.kernel.reset(), policy.tile_m = 128;
   CHECK(contains(message(), "policy.tile_m: found 128"));

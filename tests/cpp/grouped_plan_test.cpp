@@ -72,7 +72,7 @@ GroupedCall call_of(const Args& args) {
 }
 
 GemmPlan plan_of(const GroupedCall& call, const Policy* policy = nullptr, int sms = 132) {
-  REQUIRE(plan::why_not_fp8(call) == "");
+  REQUIRE(plan::why_not_persistent(call) == "");
   GemmPlan made = plan::make_grouped_plan(call, policy, {sms, false});
   CHECK(made.spec.name == "deepgemm_fp8_gemm");
   CHECK(device::broken_rule(made.choice.config) == nullptr);
@@ -238,12 +238,12 @@ TEST_CASE("one column of groups of K has factors per column, not per block") {
 TEST_CASE("what the FP8 kernel does not take is named") {
   GroupedArgs args = rows_args();
   args.a.values.dtype = DType::float8_e5m2;
-  CHECK(contains(plan::why_not_fp8(call_of(args)), "not both float8_e4m3fn"));
+  CHECK(contains(plan::why_not_persistent(call_of(args)), "not both float8_e4m3fn"));
   args = rows_args();
   args.b.values.strides[0] += 8;  // a distance that TMA cannot take
-  CHECK(contains(plan::why_not_fp8(call_of(args)), "b: "));
+  CHECK(contains(plan::why_not_persistent(call_of(args)), "b: "));
   args = rows_args();
   args.a.granularity = args.b.granularity = per_tensor;
   args.a.sf = args.b.sf = view(4, DType::float32, {1, 1});
-  CHECK(contains(plan::why_not_fp8(call_of(args)), "factors of granularity"));
+  CHECK(contains(plan::why_not_persistent(call_of(args)), "factors of granularity"));
 }

@@ -25,6 +25,15 @@ struct PlannedProduct {
     set_factors(args.b, 5, b_granularity, n, k);
   }
 
+  // The same of 16-bit operands, as they lie in memory in `layout`.
+  PlannedProduct(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype,
+                 Layout layout = Layout::nt) {
+    args.layout = layout;
+    args.a.values = a_is_k_by_m(layout) ? view(1, dtype, k, m) : view(1, dtype, m, k);
+    args.b.values = b_is_k_by_n(layout) ? view(2, dtype, k, n) : view(2, dtype, n, k);
+    args.out = view(3, dtype, m, n);
+  }
+
   static TensorView view(std::uintptr_t place, DType dtype, std::int64_t rows,
                          std::int64_t columns) {
     return make_view(reinterpret_cast<void*>(place << 48), dtype, {rows, columns}, gpu);

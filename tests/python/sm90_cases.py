@@ -21,7 +21,9 @@ import numpy as np
 import deepgemm
 import oracle
 from gpu_place import Place, contents
+from sm90_16bit_cases import CASES_16BIT
 from sm90_grouped_cases import GROUPED_CASES
+from sm90_policies import shape_of, tile
 from test_gpu_gemm import check, operands
 
 MODES = (
@@ -30,12 +32,6 @@ MODES = (
 )
 COLUMNS = ((1, 128), (1, 128))
 Case = Callable[[Place, np.random.Generator, int], None]
-
-
-def tile(m: int, n: int, consumers: int = 2, **fields: Any) -> dict[str, Any]:
-    """A policy of the FP8 kernel, on few SMs: a CTA then has several tiles."""
-    base = {"tile_m": m, "tile_n": n, "consumers": consumers, "cluster_k": 1, "num_sms": 4}
-    return {**base, **fields}
 
 
 TILES = {
@@ -81,18 +77,6 @@ DECODES = {
         (128, (2, 1, 4, 4, 1)),
     )
 }
-
-
-def shape_of(policy: dict[str, Any], seed: int) -> tuple[int, int, int]:
-    """An edge shape of at most a few tiles; K of one block, of less, of several rounds."""
-    m, n = policy["tile_m"], policy["tile_n"]
-    return (
-        (1, 8, 16),
-        (m + 1, n + 24, 896),
-        (m * 2, n, 1168),
-        (m * 2 + 63, n * 2 + 8, 640),
-        (m - 1, n * 3, 128),
-    )[seed % 5]
 
 
 def tiled(policy: dict[str, Any], **options: Any) -> Case:
@@ -221,7 +205,8 @@ def _cases() -> dict[str, Case]:
     cases |= {name: split(policy) for name, policy in SPLITS.items()}
     cases |= {name: decode(tokens, policy) for name, (tokens, policy) in DECODES.items()}
     cases |= {"decode, dependent launch": dependent(8), "tiles, dependent launch": dependent(300)}
-    return cases | {"general": general, "quantize": quantized} | GROUPED_CASES
+    cases |= {"general": general, "quantize": quantized}
+    return cases | CASES_16BIT | GROUPED_CASES
 
 
 CASES = _cases()

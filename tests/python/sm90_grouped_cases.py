@@ -96,7 +96,8 @@ def fp8_rows(tile_fields: dict[str, Any], labelled: bool) -> Case:
             place, rng, labels, len(sizes), (136, 72)[seed % 2], (144, 640)[seed // 2 % 2], form,
             granularity=((1, 128), (1, 128) if seed % 3 == 2 and not wide else (128, 128)),
             out_dtype=("bfloat16", "float32")[seed // 3 % 2], fast=wide or seed % 4 > 0,
-            policy={"kernel": "fp8", "num_sms": (1, 3, 4)[seed % 3], **tile_fields}, extra=16,
+            policy={"kernel": "persistent", "num_sms": (1, 3, 4)[seed % 3], **tile_fields},
+            extra=16,
         )  # fmt: skip
 
     return body
@@ -112,7 +113,7 @@ def fp8_masked(tile_fields: dict[str, Any]) -> Case:
             fast=wide or seed % 4 > 0,
             granularity=((1, 128), (1, 128) if seed // 3 % 2 and not wide else (128, 128)),
             steps=((), ("bias", "c"))[seed % 2 * (not wide)],
-            policy={"kernel": "fp8", "num_sms": (1, 3, 4)[seed % 3], **tile_fields},
+            policy={"kernel": "persistent", "num_sms": (1, 3, 4)[seed % 3], **tile_fields},
         )  # fmt: skip
 
     return body
@@ -125,7 +126,7 @@ def fp8_k(tile_fields: dict[str, Any]) -> Case:
         check_k(
             place, rng, sizes, (70, 200)[seed % 2], (64, 136)[seed // 2 % 2], rest=16,
             fast=seed % 4 > 0, steps=steps, in_place=bool(steps) and seed % 4 == 1,
-            policy={"kernel": "fp8", "num_sms": (1, 3, 4)[seed % 3], **tile_fields},
+            policy={"kernel": "persistent", "num_sms": (1, 3, 4)[seed % 3], **tile_fields},
         )  # fmt: skip
 
     return body
@@ -137,7 +138,7 @@ def lying_k(place: Place, rng: np.random.Generator, seed: int) -> None:
     operands = [(place.put(x.values), place.put(x.sf)) for x in (a, b)]
     sizes = put_vector(place, rng.integers(-3, 100, 4))
     out = Guarded(place, (4, 70, 24), "float32", 5)
-    deepgemm.k_grouped_gemm(*operands, sizes, out.array, policy={"kernel": "fp8"})
+    deepgemm.k_grouped_gemm(*operands, sizes, out.array, policy={"kernel": "persistent"})
     out.check_around()
 
 
@@ -148,7 +149,7 @@ def dependent_launch(place: Place, rng: np.random.Generator, seed: int) -> None:
     sizes = np.array([100, 1, 32])
     rows, weights = place.put(tokens), place.put(experts)
     vector, labels = put_vector(place, sizes), put_vector(place, np.repeat([2, 0, 1], [33, 60, 40]))
-    fp8 = {"out_dtype": "float32", "policy": {"kernel": "fp8"}}
+    fp8 = {"out_dtype": "float32", "policy": {"kernel": "persistent"}}
     with deepgemm.options(pdl=True, constant_b=seed % 2 == 1):
         b = deepgemm.quantize(weights, (128, 128), power_of_two=True)
         if seed % 2:

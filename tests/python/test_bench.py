@@ -3,48 +3,46 @@
 import argparse
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
+import numpy as np
 import pytest
 
 import deepgemm
 from deepgemm._library import ext
-from deepgemm.bench import dense, grouped, jit, machine, report, suites
+from deepgemm.bench import cublaslt, dense, grouped, jit, machine, report, suites
 from deepgemm.bench.machine import hopper_gpus
 from deepgemm.cli import bench
 
 HEAD = {
-    "card": "NVIDIA H200",
-    "driver": "580.159",
-    "nvrtc": "13.0",
-    "commit": "abc",
-    "date": "2026-01-01",
-    "clock_mhz": 1980,
-}
+    "card": "NVIDIA H200", "driver": "580.159", "nvrtc": "13.0", "commit": "abc",
+    "date": "2026-01-01", "clock_mhz": 1980,
+}  # fmt: skip
+ROW = {
+    "op": "gemm", "m": 4096, "n": 7168, "k": 2048, "layout": "nt", "in_dtype": "float8_e4m3fn",
+    "out_dtype": "bfloat16", "accumulate": False, "mode": "burst", "us": 90.0, "tflops": 1336.0,
+    "gbps": 910.0, "error": 1e-6, "rival": "cublaslt-tensorwise", "rival_us": 99.0, "ratio": 1.1,
+}  # fmt: skip
+# How many rows of BF16 there are of each layout, output and whether it is added to.
+BF16_KINDS = {
+    ("nt", "bfloat16", False): 21, ("nt", "bfloat16", True): 21, ("nt", "float32", False): 6,
+    ("nn", "bfloat16", False): 9, ("tn", "bfloat16", False): 9, ("tn", "float32", True): 9,
+}  # fmt: skip
+kind = attrgetter("layout", "out_dtype", "accumulate")
+PUBLISHED = (  # the peer's TFLOP/s and GB/s
+    ("4096x7168x16384", 1515, 386), ("4096x7168x2048,nt,bf16", 763, 666),
+    ("4096x7168x2048,nt,bf16+=", 717, 976), ("2112x4096x7168,tn,fp32+=", 647, 826),
+    ("4096x129280x7168,nt,fp32", 641, 340),
+)  # fmt: skip
 
 
 def row(**changes: Any) -> dict[str, Any]:
-    base = {
-        "op": "gemm",
-        "m": 4096,
-        "n": 7168,
-        "k": 2048,
-        "layout": "nt",
-        "in_dtype": "float8_e4m3fn",
-        "out_dtype": "bfloat16",
-        "accumulate": False,
-        "mode": "burst",
-        "us": 90.0,
-        "tflops": 1336.0,
-        "gbps": 910.0,
-        "error": 1e-6,
-        "rival": "cublaslt-tensorwise",
-        "rival_us": 99.0,
-        "ratio": 1.1,
-    }
-    return {**base, **changes}
+    return {**ROW, **changes}
 
 
 def parse(*words: str) -> argparse.Namespace:
@@ -62,11 +60,22 @@ def test_dense_suite() -> None:
     assert report.geometric_mean(ratios) == pytest.approx(0.92, abs=0.005)
 
 
-def test_peer_rates_agree_with_the_cases() -> None:
-    (case,) = suites.select(suites.DENSE, ["4096x7168x16384"])
+def test_bf16_suite() -> None:
+    assert Counter(kind(case) for case in suites.BF16_DENSE) == BF16_KINDS
+    assert len({case.label for case in suites.BF16_DENSE}) == 75
+    ratios = [case.peer_ratio for case in suites.BF16_DENSE if case.peer_ratio]
+    assert report.geometric_mean(ratios) == pytest.approx(0.95, abs=0.0005)
+    assert {kind(case) for case in suites.BF16_QUICK} == set(BF16_KINDS)
+    assert not [case for case in suites.BF16_QUICK if "129280" in case.label]
+
+
+@pytest.mark.parametrize("published", PUBLISHED)
+def test_peer_rates_agree_with_the_cases(published: tuple[str, float, float]) -> None:
+    name, tflops, gbps = published
+    (case,) = (c for c in (*suites.DENSE, *suites.BF16_DENSE) if c.label == name)
     assert case.peer_us is not None
-    assert case.flops / case.peer_us / 1e6 == pytest.approx(1515, abs=1)
-    assert case.bytes / case.peer_us / 1e3 == pytest.approx(386, rel=0.02)
+    assert case.flops / case.peer_us / 1e6 == pytest.approx(tflops, abs=1)
+    assert case.bytes / case.peer_us / 1e3 == pytest.approx(gbps, rel=0.02)
 
 
 def test_decode_suite() -> None:
@@ -81,6 +90,8 @@ def test_select() -> None:
     assert suites.select(suites.DENSE, ["0"]) == suites.DENSE[:1]
     both = suites.select(suites.DENSE, ["4096x4096x7168"])
     assert [case.accumulate for case in both] == [False, True] or len(both) == 3
+    assert len(suites.select(suites.BF16_DENSE, ["4096x4096x7168"])) == 4
+    assert len(suites.select(suites.BF16_DENSE, ["4096x4096x7168,tn,fp32+="])) == 1
     for wrong in ("1x2x3", "42"):
         with pytest.raises(ValueError, match="rows: found"):
             suites.select(suites.DENSE, [wrong])
@@ -100,13 +111,7 @@ def test_result_file_round_trip(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        {"mode": "warm"},
-        {"us": "90"},
-        {"error": math.nan},
-        {"colour": "red"},
-    ],
+    "change", [{"mode": "warm"}, {"us": "90"}, {"error": math.nan}, {"colour": "red"}]
 )
 def test_wrong_rows_are_refused(change: dict[str, Any], tmp_path: Path) -> None:
     content = report.document(HEAD, [row(**change)])
@@ -146,6 +151,15 @@ def test_markdown() -> None:
     assert "NVIDIA H200" in text
 
 
+def test_markdown_of_several_layouts() -> None:
+    content = report.document(HEAD, [row(), row(layout="tn", out_dtype="float32", accumulate=True)])
+    lines = report.markdown(content).splitlines()
+    assert {line.count("|") for line in lines[:4]} == {13}
+    assert lines[0].startswith("| M | N | K | layout | out |")
+    assert lines[3].startswith("| 4096 | 7168 | 2048 | tn | fp32 += |")
+    assert "4096 x 7168 x 2048 tn fp32 +=</text>" in report.svg(content)
+
+
 def test_plot_is_svg() -> None:
     from xml.etree import ElementTree
 
@@ -171,7 +185,7 @@ def test_nan_is_wrong() -> None:
     assert not dense.is_right(row(error=2e-5))
 
 
-@pytest.mark.parametrize("suite", ["dense", "call"])
+@pytest.mark.parametrize("suite", ["dense", "bf16", "call"])
 def test_without_a_gpu_it_says_so(suite: str, capsys: pytest.CaptureFixture[str]) -> None:
     if hopper_gpus():
         pytest.skip("this machine has a GPU")
@@ -217,15 +231,15 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 8
     assert lines[1].split() == ["0", "1x2112x7168", "bfloat16", "14.2", "0.68"]
+    assert bench.run(parse("bf16", "--list", "--rows", "74")) == 0
+    assert " 74  129280x4096x7168,tn,bf16 bfloat16" in capsys.readouterr().out
 
 
 @pytest.mark.torch
+@pytest.mark.parametrize(("suite", "peer"), [("dense", "0.68"), ("bf16", "0.97")])
 @pytest.mark.parametrize("error", [1e-6, 1e-3])
 def test_dense_table(
-    error: float,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    suite: str, peer: str, error: float, tmp_path: Path, monkeypatch: Any, capsys: Any
 ) -> None:
     def measured(cases: Any, support: Any, options: Any) -> Iterator[Any]:
         yield cases[0], row(error=error)
@@ -233,9 +247,9 @@ def test_dense_table(
     monkeypatch.setattr(machine, "gpu_problem", lambda: "")
     monkeypatch.setattr(dense, "measure_all", measured)
     out = tmp_path / "dense.json"
-    assert bench.run(parse("dense", "--json", str(out))) == (0 if error < 1e-5 else 1)
+    assert bench.run(parse(suite, "--json", str(out))) == (0 if error < 1e-5 else 1)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1].endswith("1.100   0.68" if error < 1e-5 else "WRONG")
+    assert lines[1].endswith(f"1.100   {peer}" if error < 1e-5 else "WRONG")
     assert lines[2] == "geometric mean of 1 ratio: 1.1000"
     assert "as published for the same kind" in lines[3]
     assert len(report.load(out)["rows"]) == 1
@@ -291,25 +305,24 @@ def test_jit_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.gpu
 @pytest.mark.torch
 @pytest.mark.skipif(not hopper_gpus(), reason="needs a Hopper GPU")
-def test_dense_on_a_gpu(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
+@pytest.mark.parametrize("words", ["dense --rows 128x2112x7168", "bf16 --quick"])
+def test_dense_on_a_gpu(words: str, tmp_path: Path) -> None:
     out = tmp_path / "dense.json"
-    words = ("dense", "--rows", "128x2112x7168", "--repeat", "3", "--json", str(out))
-    assert bench.run(parse(*words)) == 0
-    (found,) = report.load(out)["rows"]
-    assert found["us"] > 0
-    assert found["error"] <= 1e-5
+    assert bench.run(parse(*words.split(), "--repeat", "3", "--json", str(out))) == 0
+    for found in report.load(out)["rows"]:
+        assert found["us"] > 0
+        assert found["rival_us"] > 0
 
 
 def test_kernels_are_dealt_out_between_flushes() -> None:
     support = pytest.importorskip("deepgemm.torch.bench_support")
-    names = ["fill", "ours", "fill", "rival", "rival2", "fill", "ours", "fill", "rival", "rival2"]
-    times = {"fill": 2000.0, "ours": 10.0, "rival": 11.0, "rival2": 1.0}
-    events = [(index, times[name], name) for index, name in enumerate(names)]
-    assert support.split(events, ["fill"], 2, 2) == [[10.0, 10.0], [12.0, 12.0]]
+    names = ["fill", "ours", "fill", "clear", "rival", "fill", "ours", "fill", "clear", "rival"]
+    times = {"fill": 2000.0, "ours": 10.0, "rival": 11.0, "clear": 1.0}  # in the way of the flush
+    events = [(at, times[name], name.replace("clear", "fill")) for at, name in enumerate(names)]
+    assert support.split(events, events[:1], 2, 2) == [[10.0, 10.0], [12.0, 12.0]]
     for broken in (events[:-3], events[1:], []):
         with pytest.raises(RuntimeError, match="profiler: found"):
-            support.split(broken, ["fill"], 2, 2)
+            support.split(broken, events[:1], 2, 2)
     with pytest.raises(RuntimeError, match="profiler: found 0"):
         support.split(events, [], 2, 2)
 
@@ -335,3 +348,53 @@ def test_a_table_of_groups_names_them() -> None:
     text = report.markdown(report.document(HEAD, [row(op="masked_gemm", groups=8)]))
     assert "| op | groups | M |" in text
     assert "| masked_gemm | 8 |" in text
+
+
+@pytest.mark.parametrize("rival_error", [1e-6, 1.0, math.nan])
+def test_a_row_in_bf16(rival_error: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    support, gemm = MagicMock(), MagicMock()
+    monkeypatch.setattr(deepgemm, "gemm", gemm)
+    support.bfloat16_operands.return_value = "a", "b"
+    support.error_against_fp64.side_effect = [1e-7, rival_error]
+    support.burst_us.return_value = [[2.0], [3.0]]
+    (case,) = suites.select(suites.BF16_DENSE, ["4096x4096x7168,tn,fp32+="])
+    if rival_error != 1e-6:
+        with pytest.raises(RuntimeError, match=r"tn,fp32\+=: cublaslt has an error of"):
+            dense.measure(case, support, dense.Options())
+        return
+    found = dense.measure(case, support, dense.Options())
+    out = support.addend.return_value
+    gemm.assert_called_once_with("a", "b", out, c=out, layout="tn")
+    support.cublaslt.assert_called_once_with("a", "b", "float32", accumulate=True, layout="tn")
+    assert not report.problems(report.document(HEAD, [found]))
+    words = {"layout": "tn", "in_dtype": "bf16", "accumulate": True, "rival": "cublaslt"}
+    assert found.items() >= {**words, "ratio": 1.5, "error": 1e-7}.items()
+
+
+@pytest.mark.parametrize("layout", ["nt", "nn", "tn", "tt"])
+def test_cublaslt_is_told_what_lies_where(layout: str, rng: Any) -> None:
+    a, b, d = rng.random((3, 7)), rng.random((7, 5)), np.empty((3, 5))
+    stored = {"a": a.T if layout[0] == "t" else a, "b": b.T if layout[1] == "t" else b, "d": d}
+    product = cublaslt.Product(3, 5, 7, layout, "bfloat16", "bfloat16", False)
+    seen = {}
+    for name, (rows, columns, is_transposed) in cublaslt.column_major(product).items():
+        memory = np.array(stored[name], order="C")
+        x: Any = np.ndarray((rows, columns), buffer=memory, order="F")
+        seen[name] = x.T if is_transposed else x
+    np.testing.assert_allclose(seen["b"] @ seen["a"], (a @ b).T)
+    assert seen["d"].shape == (5, 3)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("layout", ["nt", "nn", "tn"])
+def test_error_of_layouts(layout: str, torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    support = pytest.importorskip("deepgemm.torch.bench_support")
+    monkeypatch.setattr(support, "FP64_ELEMENTS", 4 * 8)  # four rows at once
+    a, b, c = (torch.randn(shape).to(torch.bfloat16) for shape in ((10, 8), (6, 8), (10, 6)))
+    out = a.double() @ b.double().t() + c.double()
+    a, b = a.t() if layout[0] == "t" else a, b.t() if layout[1] == "n" else b
+    assert abs(support.error_against_fp64(out, a, b, layout=layout, c=c)) < 1e-12
+    found = out + torch.randn(out.shape)
+    expected = 1 - 2 * (found * out).sum() / ((found * found).sum() + (out * out).sum())
+    error = support.error_against_fp64(found, a, b, layout=layout, c=c)
+    assert error == pytest.approx(float(expected), rel=1e-6)

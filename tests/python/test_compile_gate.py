@@ -108,6 +108,8 @@ def test_sass(index: int, tmp_path: Path) -> None:
     assert not opcodes & {"LDL", "STL"}, summary(report)
     if "fp8" in report["kernel"]:
         assert "QGMMA" in opcodes, summary(report)
+    if "f16_" in report["kernel"]:  # bf16 and f16
+        assert "HGMMA" in opcodes, summary(report)
 
 
 CLEAN = (

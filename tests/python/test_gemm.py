@@ -279,8 +279,8 @@ def test_policy_is_checked():
         deepgemm.Policy(tile_x=1)
     assert deepgemm.Policy(tile_m=128).tile_m == 128
     assert repr(deepgemm.Policy()) == "Policy()"
-    policy = deepgemm.Policy(kernel="fp8", tile_m=128, ordered=True)
-    assert repr(policy) == "Policy(kernel='fp8', tile_m=128, ordered=True)"
+    policy = deepgemm.Policy(kernel="persistent", tile_m=128, ordered=True)
+    assert repr(policy) == "Policy(kernel='persistent', tile_m=128, ordered=True)"
     with pytest.raises(ValueError, match=r"policy.num_sms: found -1"):
         deepgemm.gemm(
             np.zeros((1, 1), np.float32), np.zeros((1, 1), np.float32), policy={"num_sms": -1}

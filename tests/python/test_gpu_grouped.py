@@ -331,7 +331,7 @@ def policies(place: Place) -> None:
     for policy in (GENERAL, {"num_sms": 1}, {"num_sms": 3, **GENERAL}):
         out = deepgemm.grouped_gemm(a, b, vector, policy=policy)
         assert (out.to_numpy() == 128).all()
-    for policy in ({"kernel": "fp8"}, {"tile_m": 128}, {"kernel": "decode"}):
+    for policy in ({"kernel": "persistent"}, {"tile_m": 128}, {"kernel": "decode"}):
         if place.device >= 0:
             with pytest.raises(ValueError, match="policy"):
                 deepgemm.grouped_gemm(a, b, vector, policy=policy)

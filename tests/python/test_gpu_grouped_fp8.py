@@ -40,7 +40,7 @@ def tiles(place: Place) -> None:
             options["granularity"] = ((1, 128), ((128, 128), (1, 128))[i // 2 % 2])
         elif not options["fast"]:
             continue  # row-major factors have other tiles
-        policy = {"kernel": "fp8", **tile, "num_sms": (4, 132, 7)[i % 3]}
+        policy = {"kernel": "persistent", **tile, "num_sms": (4, 132, 7)[i % 3]}
         for form, labels in forms(place, sizes, 3):
             check_rows(place, rng, labels, len(sizes), n, k, form, policy=policy, **options)
         most = (70, 300)[i % 2]
@@ -52,7 +52,7 @@ def after_the_sum(place: Place) -> None:
     """Bias of the group, c, alpha and relu in the FP8 kernel."""
     rng = np.random.default_rng(14)
     for steps, fast in itertools.product(STEPS[1:], (True, False)):
-        options: dict[str, Any] = {"steps": steps, "fast": fast, "policy": {"kernel": "fp8"}}
+        options: dict[str, Any] = {"steps": steps, "fast": fast, "policy": {"kernel": "persistent"}}
         form = {"group_ends": put_vector(place, np.cumsum(SIZES))}
         check_rows(place, rng, labels_of(SIZES, 156), len(SIZES), 72, 144, form, **options)
         check_masked(place, rng, [5, 0, 66], 70, 72, 144, **options)
@@ -70,7 +70,7 @@ def along_k(place: Place) -> None:
             place, rng, sizes, (13, 200)[i % 2], (24, 136, 8, 1)[i % 4], rest=(16, 48)[i % 2],
             vector=put_vector(place, sizes, (np.int32, np.int64)[i % 2], 1 + i % 3),
             steps=steps, in_place=bool(steps and i % 2), fast=i % 4 < 2, extra=(0, 16)[i // 2 % 2],
-            out_dtype=("float32", "bfloat16")[i // 4 % 2], policy={"kernel": "fp8", **tile},
+            out_dtype=("float32", "bfloat16")[i // 4 % 2], policy={"kernel": "persistent", **tile},
         )  # fmt: skip
 
 

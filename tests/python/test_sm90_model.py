@@ -17,6 +17,7 @@ from types import ModuleType
 
 import pytest
 
+import test_gpu_16bit
 import test_gpu_gemm
 import test_gpu_grouped
 import test_gpu_grouped_fp8
@@ -31,7 +32,13 @@ SECONDS = 240
 Done = subprocess.CompletedProcess[str]
 BODIES: list[tuple[ModuleType, str]] = [
     (module, name)
-    for module in (test_gpu_gemm, test_gpu_grouped, test_gpu_grouped_fp8, test_gpu_quantize)
+    for module in (
+        test_gpu_gemm,
+        test_gpu_16bit,
+        test_gpu_grouped,
+        test_gpu_grouped_fp8,
+        test_gpu_quantize,
+    )
     for name in module.BODIES
     if name != "repeat"
 ]

@@ -1,4 +1,4 @@
-"""`deepgemm bench dense`: the FP8 dense suite against cuBLASLt, checked in the same run."""
+"""`deepgemm bench dense` and `bench bf16`: against cuBLASLt, checked in the same run."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import deepgemm
-from deepgemm.bench.report import Row
-from deepgemm.bench.suites import Case
+from deepgemm.bench.report import SHORT, Row
+from deepgemm.bench.suites import BF16, FP8, Case
 
 MAX_ERROR = {"bfloat16": 1e-5, "float32": 1e-6}
-RIVAL = "cublaslt-tensorwise"  # which accumulates too in rows that do
+RIVALS = {FP8: "cublaslt-tensorwise", BF16: "cublaslt"}  # they accumulate too in rows that do
+# Why so far above ours: it may sum parts of K in BF16. A product of other operands errs by about 1.
+MAX_RIVAL_ERROR = 1e-3
 
 
 @dataclass(frozen=True)
@@ -30,37 +32,57 @@ def _prepare(
     case: Case, support: Any, with_rival: bool
 ) -> tuple[Callable[[], Any], Callable[[], Any] | None, float]:
     """Return (our call, the rival's call or None, our error against FP64)."""
-    blocks_a, blocks_b = case.granularities
-    a = deepgemm.quantize(support.random_matrix(case.m, case.k, 1), blocks_a)
-    b = deepgemm.quantize(support.random_matrix(case.n, case.k, 2), blocks_b)
-    granularity = (blocks_a, blocks_b)
+    a, b, keywords = _operands(case, support)
     if case.accumulate:
-        out = support.zeros(case.m, case.n, case.out_dtype)
+        out = support.addend(case.m, case.n, case.k, case.out_dtype)
     else:
         out = support.empty(case.m, case.n, case.out_dtype)
+    before = out.clone() if case.accumulate else None
 
     def ours() -> Any:
-        addend = out if case.accumulate else None
-        return deepgemm.gemm(a, b, out, c=addend, granularity=granularity)
+        return deepgemm.gemm(a, b, out, c=out if case.accumulate else None, **keywords)
 
     ours()
-    error = support.error_against_fp64(out, a, b, granularity)
+    error = float(support.error_against_fp64(out, a, b, c=before, **keywords))
     rival = None
     if with_rival:
         try:
-            rival = _rival(case, support, a.values, b.values)
-            rival()
+            rival = _rival(case, support, a, b)
+            found = rival()
         except RuntimeError:
-            rival = None
-    return ours, rival, float(error)
+            return ours, None, error
+        if not case.is_scaled:  # else it computes something else, without the scales
+            _check_rival(case, support.error_against_fp64(found, a, b, **keywords))
+    return ours, rival, error
+
+
+def _operands(case: Case, support: Any) -> tuple[Any, Any, dict[str, Any]]:
+    """Return A, B and the keywords that say how to read them."""
+    if not case.is_scaled:
+        a, b = support.bfloat16_operands(case.m, case.n, case.k, case.layout)
+        return a, b, {"layout": case.layout}
+    blocks_a, blocks_b = case.granularities
+    a = deepgemm.quantize(support.random_matrix(case.m, case.k, 1), blocks_a)
+    b = deepgemm.quantize(support.random_matrix(case.n, case.k, 2), blocks_b)
+    return a, b, {"granularity": (blocks_a, blocks_b)}
 
 
 def _rival(case: Case, support: Any, a: Any, b: Any) -> Callable[[], Any]:
-    if case.accumulate:
-        accumulating: Callable[[], Any] = support.cublaslt_accumulating(a, b)
-        return accumulating
-    product: Callable[[], Any] = support.cublaslt_tensorwise(a, b, case.out_dtype)
+    if case.is_scaled and not case.accumulate:
+        tensorwise: Callable[[], Any] = support.cublaslt_tensorwise(
+            a.values, b.values, case.out_dtype
+        )
+        return tensorwise
+    values = (a.values, b.values) if case.is_scaled else (a, b)
+    product: Callable[[], Any] = support.cublaslt(
+        *values, case.out_dtype, accumulate=case.accumulate, layout=case.layout
+    )
     return product
+
+
+def _check_rival(case: Case, error: float) -> None:
+    if not error <= MAX_RIVAL_ERROR:
+        raise RuntimeError(f"{case.label}: {RIVALS[case.in_dtype]} has an error of {error:.1e}")
 
 
 def measure(case: Case, support: Any, options: Options) -> Row:
@@ -79,8 +101,8 @@ def measure(case: Case, support: Any, options: Options) -> Row:
         "m": case.m,
         "n": case.n,
         "k": case.k,
-        "layout": "nt",
-        "in_dtype": "float8_e4m3fn",
+        "layout": case.layout,
+        "in_dtype": SHORT.get(case.in_dtype, case.in_dtype),
         "out_dtype": case.out_dtype,
         "accumulate": case.accumulate,
         "mode": options.mode,
@@ -92,7 +114,7 @@ def measure(case: Case, support: Any, options: Options) -> Row:
     if options.clean_l2:
         row["l2"] = "clean"
     if len(times) > 1:
-        row["rival"] = RIVAL
+        row["rival"] = RIVALS[case.in_dtype]
         row["rival_us"] = round(times[1], 3)
         row["ratio"] = round(times[1] / times[0], 4)
     return row

@@ -22,6 +22,7 @@ HEAD: dict[str, tuple[type, ...]] = {
     "rows": (list,),
 }
 _NUMBER = (int, float)
+SHORT = {"bfloat16": "bf16", "float32": "fp32"}
 # Every field a row may have; those of NEEDED must be there.
 PRODUCT: dict[str, tuple[type, ...]] = {
     "op": (str,),
@@ -127,16 +128,25 @@ def geometric_mean(values: Sequence[float]) -> float:
     return math.exp(sum(math.log(value) for value in positive) / len(positive))
 
 
-def _cells(row: Row) -> list[str]:
+def _output(row: Row) -> str:
+    dtype = str(row["out_dtype"])
+    return SHORT.get(dtype, dtype) + (" +=" if row.get("accumulate") else "")
+
+
+def _has_layouts(rows: Sequence[Row]) -> bool:
+    """Tell whether rows must name their layout."""
+    return any(row.get("layout", "nt") != "nt" for row in rows)
+
+
+def _cells(row: Row, with_layout: bool) -> list[str]:
     def number(name: str, form: str) -> str:
         return format(row[name], form) if name in row else ""
 
-    dtype = str(row["out_dtype"])
-    out = {"bfloat16": "bf16", "float32": "fp32"}.get(dtype, dtype)
     return [
         *([str(row.get("op", "")), str(row["groups"])] if "groups" in row else []),
         *(str(row[name]) for name in ("m", "n", "k")),
-        out + (" +=" if row.get("accumulate") else ""),
+        *([str(row.get("layout", ""))] if with_layout else []),
+        _output(row),
         row["mode"] + (f", L2 {row['l2']}" if "l2" in row else ""),
         number("us", ".1f"),
         number("tflops", ".0f"),
@@ -148,12 +158,14 @@ def _cells(row: Row) -> list[str]:
 
 
 def _product_table(rows: Sequence[Row]) -> list[str]:
-    head = ["M", "N", "K", "out", "mode", "us", "TFLOP/s", "GB/s", "error", "rival us", "ratio"]
-    marks = "--:|" * 3 + "---|---|" + "--:|" * 6
+    with_layout = _has_layouts(rows)
+    head = ["M", "N", "K", *(["layout"] if with_layout else []), "out", "mode"]
+    head += ["us", "TFLOP/s", "GB/s", "error", "rival us", "ratio"]
+    marks = "--:|" * 3 + "---|" * (3 if with_layout else 2) + "--:|" * 6
     if any("groups" in row for row in rows):
         head, marks = ["op", "groups", *head], "---|--:|" + marks
     lines = ["| " + " | ".join(head) + " |", "|" + marks]
-    return lines + ["| " + " | ".join(_cells(row)) + " |" for row in rows]
+    return lines + ["| " + " | ".join(_cells(row, with_layout)) + " |" for row in rows]
 
 
 def _plain_table(rows: Sequence[Row]) -> list[str]:
@@ -181,6 +193,15 @@ def markdown(content: Document) -> str:
     return "\n".join([*lines, "", words, ""])
 
 
+def _bar_labels(rows: Sequence[Row]) -> list[str]:
+    def kind(row: Row) -> str:
+        if _has_layouts(rows):
+            return f" {row.get('layout', '')} {_output(row)}"
+        return " +=" if row.get("accumulate") else ""
+
+    return [f"{row['m']} x {row['n']} x {row['k']}{kind(row)}" for row in rows]
+
+
 def svg(content: Document) -> str:
     """Return a bar chart of the ratios (or of TFLOP/s where there was no rival), as SVG."""
     rows = content["rows"]
@@ -188,7 +209,9 @@ def svg(content: Document) -> str:
         raise ValueError("plot: found rows that are no products, need a file of `bench dense`")
     field = "ratio" if any("ratio" in row for row in rows) else "tflops"
     values = [float(row.get(field, 0)) for row in rows]
-    top, height, left, width = max([*values, 1e-9]), 18, 190, 460
+    labels = _bar_labels(rows)
+    top, height, width = max([*values, 1e-9]), 18, 460
+    left = max([190, *(6 * len(label) for label in labels)])
     total = height * len(rows) + 50
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 60}" height="{total}" '
@@ -196,9 +219,8 @@ def svg(content: Document) -> str:
         f'<text x="{left}" y="16">{escape(content["card"])}: '
         f"{'rival time / our time' if field == 'ratio' else 'TFLOP/s'}</text>",
     ]
-    for index, (row, value) in enumerate(zip(rows, values, strict=True)):
+    for index, (label, value) in enumerate(zip(labels, values, strict=True)):
         y, length = 26 + index * height, value / top * width
-        label = f"{row['m']} x {row['n']} x {row['k']}{' +=' if row.get('accumulate') else ''}"
         fill = "#4878a8" if field != "ratio" or value >= 1 else "#c06050"
         parts.append(f'<text x="{left - 6}" y="{y + 12}" text-anchor="end">{label}</text>')
         parts.append(

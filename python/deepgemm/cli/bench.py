@@ -31,7 +31,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser("bench", help="measure speed", description=__doc__)
     suites = parser.add_subparsers(dest="suite", required=True, metavar="SUITE")
     dense = suites.add_parser("dense", help="FP8 dense products against cuBLASLt; needs a GPU")
-    _dense_options(dense)
+    dense.add_argument("--decode", action="store_true", help="the rows of M = 2...64 instead")
+    bf16 = suites.add_parser("bf16", help="BF16 dense products against cuBLASLt; needs a GPU")
+    bf16.set_defaults(decode=False)
+    for suite in (dense, bf16):
+        _dense_options(suite)
     grouped = suites.add_parser("grouped", help="FP8 groups: MoE shapes; needs a GPU")
     grouped.add_argument("--quick", action="store_true", help="five rows, one of each kind")
     jit = suites.add_parser("jit", help="compile times; needs NVRTC, no GPU")
@@ -39,6 +43,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     call = suites.add_parser("call", help="CPU time of one call; needs a GPU")
     for suite, repeat, run_suite in (
         (dense, 20, run_dense),
+        (bf16, 20, run_dense),
         (grouped, 10, run_grouped),
         (jit, 3, run_jit),
         (call, 20, run_call),
@@ -57,11 +62,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _dense_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--rows", nargs="+", default=[], metavar="ROW", help="MxNxK, M=4096 or a number of --list"
+        "--rows", nargs="+", default=[], metavar="ROW", help="MxNxK, M=4096 or as --list has it"
     )
     parser.add_argument("--list", action="store_true", help="print the rows and their numbers")
-    parser.add_argument("--decode", action="store_true", help="the rows of M = 2...64 instead")
-    parser.add_argument("--quick", action="store_true", help="six rows, one of each kind")
+    parser.add_argument("--quick", action="store_true", help="a few rows, one of each kind")
     parser.add_argument("--mode", choices=["burst", "sustained"], default="burst")
     parser.add_argument("--clean-l2", action="store_true", help="read 2 GB after the flush")
     parser.add_argument("--no-rival", action="store_true", help="do not time cuBLASLt")
@@ -100,44 +104,50 @@ def _printer(head: str) -> Callable[[str], None]:
 
 
 def run_dense(args: argparse.Namespace) -> int:
-    """Measure dense products."""
+    """Measure dense products, of FP8 or of BF16."""
     from deepgemm.bench import dense, machine, suites
 
-    suite = suites.QUICK if args.quick else suites.DECODE if args.decode else suites.DENSE
+    whole, quick = {
+        "dense": (suites.DENSE, suites.QUICK),
+        "bf16": (suites.BF16_DENSE, suites.BF16_QUICK),
+    }[args.suite]
+    suite = quick if args.quick else suites.DECODE if args.decode else whole
     cases = suites.select(suite, args.rows)
     if args.list:
         print(suites.listing(suite, cases))
         return WELL
     if problem := machine.gpu_problem():
-        return _refuse("dense", f"a GPU: {problem}")
+        return _refuse(args.suite, f"a GPU: {problem}")
     try:
         from deepgemm.torch import bench_support
     except ImportError as error:
-        return _refuse("dense", f"PyTorch, for its timer: {error}")
+        return _refuse(args.suite, f"PyTorch, for its timer: {error}")
     options = dense.Options(args.mode, args.repeat, args.clean_l2, rival=not args.no_rival)
+    width = suites.column(cases)
     say = _printer(
-        f"{'row':<20}{'us':>9}{'TFLOP/s':>9}{'GB/s':>7}{'error':>9}{'ratio':>8}{'peer':>7}"
+        f"{'row':<{width}}{'us':>9}{'TFLOP/s':>9}{'GB/s':>7}{'error':>9}{'ratio':>8}{'peer':>7}"
     )
     rows: list[dict[str, Any]] = []
     try:
         for case, row in dense.measure_all(cases, bench_support, options):
             rows.append(row)
-            say(_dense_line(case, row))
-    except KeyboardInterrupt:
-        _write(args, rows)
+            say(_dense_line(case, row, width))
+    except (KeyboardInterrupt, RuntimeError):
+        if rows:  # what was measured is not lost
+            _write(args, rows)
         raise
     _dense_foot(cases, rows)
     _write(args, rows)
     return WELL if all(dense.is_right(row) for row in rows) else FAILED
 
 
-def _dense_line(case: Any, row: dict[str, Any]) -> str:
+def _dense_line(case: Any, row: dict[str, Any], width: int) -> str:
     from deepgemm.bench import dense
 
     peer = f"{case.peer_ratio:.2f}" if case.peer_ratio else ""
     ratio = f"{row['ratio']:.3f}" if "ratio" in row else ""
     return (
-        f"{case.label:<20}{row['us']:>9.1f}{row['tflops']:>9.0f}{row['gbps']:>7.0f}"
+        f"{case.label:<{width}}{row['us']:>9.1f}{row['tflops']:>9.0f}{row['gbps']:>7.0f}"
         f"{row['error']:>9.1e}{ratio:>8}{peer:>7}{'' if dense.is_right(row) else '  WRONG'}"
     )
 

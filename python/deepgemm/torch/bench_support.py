@@ -16,6 +16,7 @@ import torch
 Call = Callable[[], Any]
 FLUSH_BYTES = 8 << 30
 READ_BYTES = 1 << 30
+FP64_ELEMENTS = 1 << 28  # of a matrix of 2 GB
 
 
 def cuda_available() -> bool:
@@ -58,6 +59,16 @@ def random_matrix(rows: int, columns: int, seed: int) -> torch.Tensor:
     return scaled
 
 
+def bfloat16_operands(m: int, n: int, k: int, layout: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return A and B with such data, as they lie in memory in a layout of `deepgemm.gemm`."""
+
+    def operand(rows: int, seed: int, k_first: bool) -> torch.Tensor:
+        x = random_matrix(rows, k, seed).to(torch.bfloat16)
+        return x.t().contiguous() if k_first else x
+
+    return operand(m, 1, layout[0] == "t"), operand(n, 2, layout[1] == "n")
+
+
 def empty(rows: int, columns: int, dtype: str) -> torch.Tensor:
     """Return an uninitialised output, poisoned with NaN so that unwritten elements show."""
     return torch.full((rows, columns), float("nan"), device="cuda", dtype=getattr(torch, dtype))
@@ -66,6 +77,12 @@ def empty(rows: int, columns: int, dtype: str) -> torch.Tensor:
 def zeros(rows: int, columns: int, dtype: str) -> torch.Tensor:
     """Return zeros, for outputs that are accumulated into."""
     return torch.zeros((rows, columns), device="cuda", dtype=getattr(torch, dtype))
+
+
+def addend(rows: int, columns: int, k: int, dtype: str) -> torch.Tensor:
+    """Return an output to add to, as large as a product of `random_matrix` over k."""
+    scaled = random_matrix(rows, columns, 3).mul_(math.sqrt(k))
+    return scaled.to(getattr(torch, dtype))
 
 
 def stack(matrices: list[Any]) -> Any:
@@ -98,27 +115,41 @@ def _dequantized(quantized: Any, granularity: tuple[int, int]) -> torch.Tensor:
 
 
 def error_against_fp64(
-    out: torch.Tensor, a: Any, b: Any, blocks: tuple[tuple[int, int], tuple[int, int]]
+    out: torch.Tensor,
+    a: Any,
+    b: Any,
+    granularity: tuple[tuple[int, int], tuple[int, int]] = ((1, 1), (1, 1)),
+    *,
+    layout: str = "nt",
+    c: torch.Tensor | None = None,
 ) -> float:
-    """Return 1 - 2<x,y> / (<x,x> + <y,y>) of out against FP64 on the dequantised inputs."""
-    right = _dequantized(b, blocks[1])
+    """Return 1 - 2<x,y> / (<x,x> + <y,y>) of out against FP64 on the inputs.
+
+    They are tensors in the layout, or quantised matrices [M, K] and [N, K], which are dequantised.
+    `c` is what out held before, if it was accumulated into.
+    """
+    left = a.t() if layout[0] == "t" else a
+    right = _fp64(b.t() if layout[1] == "n" else b, granularity[1], slice(None))
     dot = total = 0.0
-    step = 4096  # rows at once, so that FP64 copies stay below a few GB
-    for row in range(0, out.shape[0], step):
-        left = _dequantized_rows(a, blocks[0], row, min(row + step, out.shape[0]))
-        exact, found = left @ right.t(), out[row : row + step].double()
+    # Rows at once, so that FP64 copies stay below a few GB.
+    step = max(1, min(4096, FP64_ELEMENTS // max(right.shape)))
+    for begin in range(0, out.shape[0], step):
+        rows = slice(begin, begin + step)
+        exact, found = _fp64(left, granularity[0], rows) @ right.t(), out[rows].double()
+        if c is not None:
+            exact += c[rows].double()
         dot += float((exact * found).sum())
         total += float((exact * exact).sum() + (found * found).sum())
     return 1.0 - 2.0 * dot / total if total != 0 else 0.0
 
 
-def _dequantized_rows(
-    quantized: Any, granularity: tuple[int, int], begin: int, end: int
-) -> torch.Tensor:
+def _fp64(x: Any, granularity: tuple[int, int], rows: slice) -> torch.Tensor:
+    """Return these rows of a tensor, or of a quantised matrix dequantised."""
+    if isinstance(x, torch.Tensor):
+        return x[rows].double()
     if granularity[0] != 1:
-        return _dequantized(quantized, granularity)[begin:end]
-    part = type(quantized)(quantized.values[begin:end], quantized.sf[begin:end], granularity)
-    return _dequantized(part, granularity)
+        return _dequantized(x, granularity)[rows]
+    return _dequantized(type(x)(x.values[rows], x.sf[rows], granularity), granularity)
 
 
 # ---- Rival ----------------------------------------------------------------------------------
@@ -138,25 +169,34 @@ def cublaslt_tensorwise(a: torch.Tensor, b: torch.Tensor, out_dtype: str) -> Cal
     return call
 
 
-def cublaslt_accumulating(a: torch.Tensor, b: torch.Tensor) -> Call:
-    """Return a call of cuBLASLt's tensor-wise scaled FP8 product that adds to an FP32 output."""
-    from deepgemm.bench.cublaslt import WORKSPACE_BYTES, accumulating_fp8_gemm
+def cublaslt(
+    a: torch.Tensor, b: torch.Tensor, out_dtype: str, *, accumulate: bool, layout: str = "nt"
+) -> Call:
+    """Return a call of cuBLASLt's product of BF16, or of FP8 with tensor-wise factors of 1.
 
-    one = torch.ones((), device="cuda")
-    out = torch.zeros((a.shape[0], b.shape[0]), device="cuda")
+    It returns its output, which begins as zeros; `accumulate`: and is added to.
+    """
+    from deepgemm.bench.cublaslt import WORKSPACE_BYTES, Product, gemm
+
+    m, k = reversed(a.shape) if layout[0] == "t" else a.shape
+    n = b.shape[1] if layout[1] == "n" else b.shape[0]
+    out = zeros(m, n, out_dtype)
     workspace = torch.empty(WORKSPACE_BYTES, device="cuda", dtype=torch.uint8)
-    held = {"a": a, "b": b, "d": out, "one": one, "workspace": workspace}
-    call = accumulating_fp8_gemm(
-        (a.shape[0], b.shape[0], a.shape[1]),
+    held = {"a": a, "b": b, "d": out, "workspace": workspace}
+    if a.element_size() == 1:
+        held["one"] = torch.ones((), device="cuda")
+    in_dtype = str(a.dtype).removeprefix("torch.")
+    call = gemm(
+        Product(m, n, k, layout, in_dtype, out_dtype, accumulate),
         {name: tensor.data_ptr() for name, tensor in held.items()},
-        torch.cuda.current_stream().cuda_stream,
     )
 
-    def accumulate() -> torch.Tensor:
-        call()
+    def product() -> torch.Tensor:
+        # Why at each call: a CUDA graph is captured on a stream of its own.
+        call(torch.cuda.current_stream().cuda_stream)
         return held["d"]
 
-    return accumulate
+    return product
 
 
 # ---- Time -----------------------------------------------------------------------------------
@@ -203,7 +243,7 @@ def burst_us(calls: list[Call], repeat: int, clean: bool = False) -> list[list[f
     for call in warm_up:
         call()
     _profiled(flush)  # the first session of a process loses events
-    flush_names = [name for _, _, name in _profiled(flush)]
+    flushed = _profiled(flush)
 
     def run() -> None:
         for _ in range(repeat):
@@ -211,20 +251,21 @@ def burst_us(calls: list[Call], repeat: int, clean: bool = False) -> list[list[f
                 flush()
                 call()
 
-    return split(_profiled(run), flush_names, len(calls), repeat)
+    return split(_profiled(run), flushed, len(calls), repeat)
 
 
-def split(
-    events: list[Event], flush_names: list[str], calls: int, repeat: int
-) -> list[list[float]]:
+def split(events: list[Event], flushed: list[Event], calls: int, repeat: int) -> list[list[float]]:
     """Sum the kernels between flushes and deal the sums out to the calls that took turns.
 
-    A flush is the run of events with the flush's names, in its order.
+    A flush is a run of events with the names of `flushed`, in its order. It begins at least half as
+    long, since a call may clear memory of its own in the same way.
     """
+    flush_names = [name for _, _, name in flushed]
     names = [name for _, _, name in events]
     length, groups, index = len(flush_names), list[float](), 0
     while index < len(events):
-        if length and names[index : index + length] == flush_names:
+        is_flush = length > 0 and names[index : index + length] == flush_names
+        if is_flush and events[index][1] >= flushed[0][1] / 2:
             groups.append(0.0)
             index += length
             continue

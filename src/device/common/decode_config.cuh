@@ -21,15 +21,24 @@ struct DecodeConfig {
   u8 general_epilogue = 0;
   u8 reserved[2] = {0, 0};
 
+  // 16-bit operands have no scale factors, and one sum over all of K.
+  DEEPGEMM_SHARED_CODE constexpr bool scaled() const { return bytes_of(a_type) == 1; }
+  // K of a block: 128 bytes.
+  DEEPGEMM_SHARED_CODE constexpr int block_elements() const {
+    return stage_span / bytes_of(a_type);
+  }
   DEEPGEMM_SHARED_CODE constexpr int threads() const { return consumers * 128 + 32; }
   DEEPGEMM_SHARED_CODE constexpr int rows() const { return consumers * unit_rows; }  // of B
-  DEEPGEMM_SHARED_CODE constexpr int row_block_bytes() const { return rows() * block_k; }
-  DEEPGEMM_SHARED_CODE constexpr int token_block_bytes() const { return tokens * block_k; }
+  DEEPGEMM_SHARED_CODE constexpr int row_block_bytes() const { return rows() * stage_span; }
+  DEEPGEMM_SHARED_CODE constexpr int token_block_bytes() const { return tokens * stage_span; }
   DEEPGEMM_SHARED_CODE constexpr int stage_bytes() const {
     return stage_blocks * (row_block_bytes() + token_block_bytes());
   }
-  // WGMMA groups that are in flight together: two, in two slots, where a stage has two blocks.
-  DEEPGEMM_SHARED_CODE constexpr int slots() const { return stage_blocks % 2 == 0 ? 2 : 1; }
+  // WGMMA groups with partial sums that are in flight together: two, in two slots, where a stage
+  // has two blocks.
+  DEEPGEMM_SHARED_CODE constexpr int slots() const {
+    return scaled() && stage_blocks % 2 == 0 ? 2 : 1;
+  }
   DEEPGEMM_SHARED_CODE constexpr int accumulators() const { return tokens / 2; }
   // A fragment is what one warp holds for 8 tokens: 32 lanes of 4 sums. The CTAs of a cluster
   // divide a warpgroup's fragments among them and sum what they own.
@@ -66,7 +75,7 @@ DEEPGEMM_SHARED_CODE constexpr i64 largest_share(const DecodeConfig& c, i64 k_bl
 }
 // Dynamic shared memory: the table of factors, the only part that grows with K, comes last.
 DEEPGEMM_SHARED_CODE constexpr i64 decode_shared_bytes(const DecodeConfig& c, i64 k_blocks) {
-  return decode_map(c).fixed + largest_share(c, k_blocks) * c.tokens * 4;
+  return decode_map(c).fixed + (c.scaled() ? largest_share(c, k_blocks) * c.tokens * 4 : 0);
 }
 
 inline constexpr int shared_bytes_per_sm = 233472;  // 228 KB, of which each CTA reserves 1 KB
@@ -81,13 +90,15 @@ DEEPGEMM_SHARED_CODE constexpr const char* broken_rule(const DecodeConfig& c) {
     return "stage_blocks must be 1, 2 or 4";
   if (c.cluster_k != 1 && c.cluster_k != 2 && c.cluster_k != 4 && c.cluster_k != 8)
     return "cluster_k must be 1, 2, 4 or 8";
+  if (c.scaled() ? bytes_of(c.b_type) != 1 : c.b_type != c.a_type || bytes_of(c.a_type) != 2)
+    return "a and b are both FP8, or have the same 16-bit type";
   if (c.stages < 1) return "stages must be at least 1";
   if (c.ctas_per_sm < 1) return "ctas_per_sm must be at least 1";
   if (bytes_of(c.out_type) == 1) return "FP8 output needs the general epilogue";
   if (c.general_epilogue && c.out_type != ElementType::f32)
     return "the general epilogue takes its output type at run time: out_type must be f32";
   // Sums and slots, and 40 for addresses, scales and the loop.
-  const int registers = c.accumulators() * (1 + c.slots()) + 40;
+  const int registers = c.accumulators() * (1 + (c.scaled() ? c.slots() : 0)) + 40;
   if (registers * c.threads() * c.ctas_per_sm > 65536 || registers > 255)
     return "accumulators exceed the register budget";
   if (c.ctas_per_sm * (decode_map(c).fixed + 1024) > shared_bytes_per_sm)
@@ -96,7 +107,7 @@ DEEPGEMM_SHARED_CODE constexpr const char* broken_rule(const DecodeConfig& c) {
 }
 
 struct DecodeParams {
-  TensorMap rows;    // B as [k block][row][128]
+  TensorMap rows;    // B as [k block][row][block_elements()]
   TensorMap tokens;  // A likewise
   const float* sfa;  // strides in elements
   i64 sfa_row, sfa_k;

@@ -1,6 +1,6 @@
-// How one FP8 GEMM kernel computes: plain data, the JIT key, and the template argument of the
-// kernel. Host and device derive every size from it here, so that a budget cannot differ between
-// them.
+// How one GEMM kernel of the pipeline computes: plain data, the JIT key, and the template argument
+// of the kernel. Host and device derive every size from it here, so that a budget cannot differ
+// between them.
 #pragma once
 
 #include "common/elements.cuh"
@@ -8,14 +8,15 @@
 
 namespace deepgemm::device {
 
-inline constexpr int block_k = 128;        // K per stage: one scale block, one swizzle span of FP8
+inline constexpr int stage_span = 128;     // bytes of K per stage: one swizzle span
+inline constexpr int block_k = 128;        // K of a scale block: a stage of FP8
 inline constexpr int scale_block_n = 128;  // columns of B that share a scale factor
 inline constexpr int unit_rows = 64;       // rows of one WGMMA
 inline constexpr int warps_per_group = 4;
 enum class Epilogue : u8 {
   store,       // cast, and leave by TMA
   reduce,      // FP32, added to D by TMA: C is D
-  accumulate,  // FP32 sums plus C, which TMA brings into the same buffer that D leaves from
+  accumulate,  // sums plus C, which TMA brings into the same buffer that D leaves from
   general,     // alpha, bias, activation, c, out_scale; plain stores to any address and pitch
 };
 // Which tiles there are: all of D; those of the rows of each group, from a vector that the kernel
@@ -41,7 +42,14 @@ struct GemmConfig {
   u8 scales_by_tma = 1;   // else warps of the producer group load them, with any strides
   Epilogue epilogue = Epilogue::store;
   Schedule schedule = Schedule::dense;
-  u8 reserved[2] = {0, 0};
+  // 16-bit operands: whether the rows of A, the columns of B are contiguous, else K is.
+  u8 a_mn_major = 0, b_mn_major = 0;
+
+  // FP8 has scale factors, and is promoted with them once a stage. 16-bit operands have none: their
+  // sums stay in the accumulators of WGMMA.
+  DEEPGEMM_SHARED_CODE constexpr bool scaled() const { return bytes_of(a_type) == 1; }
+  // K per stage.
+  DEEPGEMM_SHARED_CODE constexpr int stage_k() const { return stage_span / bytes_of(a_type); }
 
   DEEPGEMM_SHARED_CODE constexpr bool grouped() const { return schedule != Schedule::dense; }
   DEEPGEMM_SHARED_CODE constexpr bool k_grouped() const { return schedule == Schedule::k_groups; }
@@ -60,22 +68,26 @@ struct GemmConfig {
   DEEPGEMM_SHARED_CODE constexpr int accumulators() const { return group_columns() / 2; }
 
   // Bytes of one stage.
-  DEEPGEMM_SHARED_CODE constexpr int a_bytes() const { return tile_m * block_k; }
-  DEEPGEMM_SHARED_CODE constexpr int b_bytes() const { return tile_n * block_k; }
-  DEEPGEMM_SHARED_CODE constexpr int sfa_bytes() const { return tile_m * 4; }
+  DEEPGEMM_SHARED_CODE constexpr int a_bytes() const { return tile_m * stage_span; }
+  DEEPGEMM_SHARED_CODE constexpr int b_bytes() const { return tile_n * stage_span; }
+  DEEPGEMM_SHARED_CODE constexpr int sfa_bytes() const { return scaled() ? tile_m * 4 : 0; }
   DEEPGEMM_SHARED_CODE constexpr int sfb_bytes() const { return column_scales ? tile_n * 4 : 0; }
   // Bytes that the full barrier counts, with that many rows of A.
   DEEPGEMM_SHARED_CODE constexpr int stage_transaction_bytes(int a_rows) const {
-    return a_rows * block_k + b_bytes() + (scales_by_tma ? sfa_bytes() + sfb_bytes() : 0);
+    return a_rows * stage_span + b_bytes() + (scales_by_tma ? sfa_bytes() + sfb_bytes() : 0);
   }
   // Rows of A in one TMA box. Of a group's tile only the boxes with rows of the group are brought.
   DEEPGEMM_SHARED_CODE constexpr int a_box_rows() const {
+    if (a_mn_major) return unit_rows;
     if (row_grouped()) return tile_m > unit_rows ? unit_rows : unit_rows / 2;
     return tile_m / cluster_n;
   }
+  DEEPGEMM_SHARED_CODE constexpr int b_box_columns() const {
+    return b_mn_major ? unit_rows : tile_n / cluster_m;
+  }
   // Where the tiles of a group of rows may start: four factors are the 16 bytes that TMA wants.
   DEEPGEMM_SHARED_CODE constexpr int row_align() const {
-    return row_grouped() && scales_by_tma ? 4 : 1;
+    return row_grouped() && scaled() && scales_by_tma ? 4 : 1;
   }
 
   // D is staged in chunks of 64 rows by as many columns as one swizzle span holds: in its own type
@@ -87,16 +99,24 @@ struct GemmConfig {
   }
   DEEPGEMM_SHARED_CODE constexpr int chunk_columns() const { return chunk_span() / staged_bytes(); }
   DEEPGEMM_SHARED_CODE constexpr int chunk_bytes() const { return unit_rows * chunk_span(); }
-  DEEPGEMM_SHARED_CODE constexpr int staged_unit_bytes() const {
-    return unit_rows * group_columns() * staged_bytes();
+  // A unit leaves in parts, halves of its columns, where FP32 would cost a stage of the ring:
+  // 16-bit operands have room for one more than FP8, whose factors lie in it.
+  DEEPGEMM_SHARED_CODE constexpr int unit_parts() const {
+    return staged_bytes() == 4 && !scaled() && group_columns() % 64 == 0 ? 2 : 1;
+  }
+  DEEPGEMM_SHARED_CODE constexpr int part_columns() const { return group_columns() / unit_parts(); }
+  DEEPGEMM_SHARED_CODE constexpr int staged_part_bytes() const {
+    return unit_rows * part_columns() * staged_bytes();
   }
   // All units at once in 16 bits, one at a time in FP32, so that both need the same room. Why: a
-  // stage of the ring is worth more than a second half of D.
+  // stage of the ring is worth more than a second half of D. Without factors a stage fits into the
+  // room of all units.
   DEEPGEMM_SHARED_CODE constexpr int units_per_store() const {
-    return staged_bytes() == 4 ? 1 : units();
+    const bool one = staged_bytes() == 4 || epilogue == Epilogue::accumulate || !scaled();
+    return one ? 1 : units();
   }
   DEEPGEMM_SHARED_CODE constexpr int staging_bytes() const {
-    return units_per_store() * staged_unit_bytes();
+    return units_per_store() * staged_part_bytes();
   }
 
   // Sums that the other CTAs of a cluster along K send to its first.
@@ -151,6 +171,13 @@ struct GemmConfig {
     if (grouped()) return consumers == 3 ? 152 : consumers == 2 ? 224 : 0;
     return consumers == 3 ? 160 : consumers == 2 ? 232 : 0;
   }
+  // What a consumer thread needs: one partial unit and the sums of all units, or the sums alone,
+  // and 32 for addresses, scales and the loop; with groups beside factors per column or the general
+  // epilogue it took more.
+  DEEPGEMM_SHARED_CODE constexpr int needed_registers() const {
+    const bool more = grouped() && (column_scales || epilogue == Epilogue::general);
+    return accumulators() * (units() + scaled()) + 32 + (more ? 8 : 0);
+  }
 };
 
 // Byte offsets of a CTA's shared memory; every part of the ring holds `stages` pieces in a row.
@@ -182,6 +209,28 @@ DEEPGEMM_SHARED_CODE constexpr SharedMap shared_map(const GemmConfig& c) {
   return map;
 }
 
+// The rules that depend on what the operands hold.
+DEEPGEMM_SHARED_CODE constexpr const char* broken_rule_of_types(const GemmConfig& c) {
+  if (c.scaled()) {
+    if (bytes_of(c.b_type) != 1) return "a and b are both FP8, or have the same 16-bit type";
+    if (c.a_mn_major || c.b_mn_major) return "WGMMA takes FP8 operands K-major only";
+    if (c.group_columns() > 192) return "a warpgroup holds at most 192 columns";
+    return nullptr;
+  }
+  if (bytes_of(c.a_type) != 2 || c.a_type != c.b_type)
+    return "a and b are both FP8, or have the same 16-bit type";
+  if (c.column_scales || !c.scales_by_tma) return "16-bit operands have no factors";
+  if (c.ordered) return "16-bit operands have no promotion that warpgroups could take turns for";
+  if (c.units() > 2) return "a warpgroup holds at most two units of 64 rows";
+  if (c.units() == 2 && c.group_columns() > 128)
+    return "a warpgroup with two units holds at most 128 columns";
+  if (c.a_mn_major && (c.row_grouped() || c.cluster_n > 1))
+    return "groups of rows, and A that is shared by multicast, are K-major";
+  if (c.b_mn_major && (c.group_columns() % unit_rows != 0 || c.cluster_m > 1))
+    return "an N-major B comes in boxes of 64 columns, and is not shared by multicast";
+  return nullptr;
+}
+
 // nullptr if a kernel can be built from it, else the broken rule. The device asserts the same.
 DEEPGEMM_SHARED_CODE constexpr const char* broken_rule(const GemmConfig& c) {
   if (c.consumers < 1 || c.consumers > 3) return "consumers must be 1, 2 or 3";
@@ -193,12 +242,12 @@ DEEPGEMM_SHARED_CODE constexpr const char* broken_rule(const GemmConfig& c) {
   if (c.tile_n == 0 || c.tile_n % (16 * c.consumers_n) != 0)
     return "tile_n must be a multiple of 16 columns for each warpgroup along N";
   if (c.tile_n > 256) return "tile_n must be at most 256 (a TMA box)";
-  if (c.group_columns() > 192) return "a warpgroup holds at most 192 columns";
-  if (c.spans_three_scales()) return "a tile must touch at most two scale blocks of 128 columns";
+  if (const char* rule = broken_rule_of_types(c)) return rule;
+  if (c.scaled() && c.spans_three_scales())
+    return "a tile must touch at most two scale blocks of 128 columns";
   if (bytes_of(c.out_type) == 1) return "FP8 output needs the general epilogue";
-  if ((c.epilogue == Epilogue::reduce || c.epilogue == Epilogue::accumulate) &&
-      c.out_type != ElementType::f32)
-    return "C is added in FP32: out_type must be f32";
+  if (c.epilogue == Epilogue::reduce && c.out_type != ElementType::f32)
+    return "TMA adds to D in FP32: out_type must be f32";
   if (c.epilogue == Epilogue::accumulate && (c.consumers > 2 || !c.scales_by_tma))
     return "C is moved by one producer warp for each of at most 2 consumer warpgroups, which must "
            "have nothing else to do";
@@ -222,14 +271,10 @@ DEEPGEMM_SHARED_CODE constexpr const char* broken_rule(const GemmConfig& c) {
     return "C is not moved beside the ring of a grouped schedule";
   if (c.grouped() && !c.k_grouped() && c.epilogue == Epilogue::reduce)
     return "TMA does not add to rows of which some are another group's";
-  if (c.k_grouped() && (c.ordered || !c.column_scales))
+  if (c.k_grouped() && (c.ordered || (c.scaled() && !c.column_scales)))
     return "groups of K have factors per column, and warpgroups that take no turns";
   if (c.ordered && c.consumers != 2) return "ordered needs two consumer warpgroups";
-  // One partial unit, the sums of all units, and 32 for addresses, scales and the loop; with groups
-  // beside factors per column or the general epilogue it took more.
-  const bool more = c.grouped() && (c.column_scales || c.epilogue == Epilogue::general);
-  const int registers = c.accumulators() * (1 + c.units()) + 32 + (more ? 8 : 0);
-  if (registers > c.consumer_budget())
+  if (c.needed_registers() > c.consumer_budget())
     return "accumulators exceed the register budget of the warpgroup";
   if (shared_map(c).total > max_shared_bytes) return "shared memory exceeds 232448 bytes";
   return nullptr;

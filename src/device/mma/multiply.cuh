@@ -17,6 +17,21 @@ DEEPGEMM_DEVICE u64 k_major_descriptor(u32 address) {
          swizzle_128 << 62;
 }
 
+// The same of an MN-major tile of 16-bit elements: a line of 128 bytes holds 64 rows at one k, and
+// 8 of K are a swizzle atom. Leading offset: from 64 rows to the next 64; stride: from 8 of K to
+// the next 8.
+DEEPGEMM_DEVICE u64 mn_major_descriptor(u32 address) {
+  constexpr u64 next_rows = unit_rows * stage_span / 16;
+  constexpr u64 eight_of_k = 8 * 128 / 16;
+  constexpr u64 swizzle_128 = 1;
+  return static_cast<u64>((address & 0x3FFFF) >> 4) | next_rows << 16 | eight_of_k << 32 |
+         swizzle_128 << 62;
+}
+
+DEEPGEMM_DEVICE u64 descriptor(u32 address, bool mn_major) {
+  return mn_major ? mn_major_descriptor(address) : k_major_descriptor(address);
+}
+
 // Descriptors of stage 0 of the rows and columns that one warpgroup owns.
 struct Operands {
   u64 a, b;
@@ -27,8 +42,8 @@ DEEPGEMM_DEVICE Operands warpgroup_operands(u32 shared, int group) {
   constexpr SharedMap map = shared_map(C);
   const int row = group / C.consumers_n * unit_rows;
   const int column = group % C.consumers_n * C.group_columns();
-  return {k_major_descriptor(shared + map.a + row * block_k),
-          k_major_descriptor(shared + map.b + column * block_k)};
+  return {descriptor(shared + map.a + row * stage_span, C.a_mn_major),
+          descriptor(shared + map.b + column * stage_span, C.b_mn_major)};
 }
 
 // Starts slot = A[64, 128] * B[columns, 128]^T on the tensor core and commits it.
@@ -46,11 +61,48 @@ DEEPGEMM_DEVICE void multiply_block(u64 a, u64 b) {
 
 // The rows of `unit` with the columns of the warpgroup, in stage `stage`.
 template <GemmConfig C>
+DEEPGEMM_DEVICE Operands operands_of(const Operands& operands, int stage, int unit) {
+  return {operands.a + static_cast<u64>(stage * (C.a_bytes() >> 4) +
+                                        unit * (C.unit_pitch() * stage_span >> 4)),
+          operands.b + static_cast<u64>(stage * (C.b_bytes() >> 4))};
+}
+
+template <GemmConfig C>
 DEEPGEMM_DEVICE void multiply(const Operands& operands, int stage, int unit) {
-  const u64 a = operands.a + static_cast<u64>(stage * (C.a_bytes() >> 4) +
-                                              unit * (C.unit_pitch() * block_k >> 4));
-  const u64 b = operands.b + static_cast<u64>(stage * (C.b_bytes() >> 4));
-  multiply_block<C.group_columns(), C.a_type, C.b_type, 0>(a, b);
+  const Operands at = operands_of<C>(operands, stage, unit);
+  multiply_block<C.group_columns(), C.a_type, C.b_type, 0>(at.a, at.b);
+}
+
+// 16-bit operands: slot += A[64, 64] * B[columns, 64]^T, or = where `adds` is 0. The caller fences
+// and commits.
+template <int Columns, ElementType Type, int Slot, bool MnMajorA = false, bool MnMajorB = false>
+DEEPGEMM_DEVICE void accumulate_block(u64 a, u64 b, i32 adds) {
+  using Instruction = ptx::Wgmma<Columns, Type, Type, Slot>;
+  // 16 of K in descriptor units: 32 bytes of a row, or 16 lines.
+  constexpr u64 step_a = (MnMajorA ? 16 * stage_span : 32) / 16;
+  constexpr u64 step_b = (MnMajorB ? 16 * stage_span : 32) / 16;
+  Instruction::template accumulate<MnMajorA, MnMajorB>(a, b, adds);
+#pragma unroll
+  for (int i = 1; i < 4; ++i) {
+    Instruction::template accumulate<MnMajorA, MnMajorB>(a + i * step_a, b + i * step_b, 1);
+  }
+}
+
+// The rows of `Unit`, into the slot of its number.
+template <GemmConfig C, int Unit>
+DEEPGEMM_DEVICE void accumulate(const Operands& operands, int stage, i32 adds) {
+  const Operands at = operands_of<C>(operands, stage, Unit);
+  accumulate_block<C.group_columns(), C.a_type, Unit, C.a_mn_major != 0, C.b_mn_major != 0>(
+      at.a, at.b, adds);
+}
+
+// The sums of slot `Unit`, once its WGMMAs are complete.
+template <int Columns, int Unit, int Group = 0>
+DEEPGEMM_DEVICE void read_partial(float* sum) {
+  if constexpr (Group * 8 < Columns) {
+    ptx::Partial<Group, Unit>::read(sum);
+    read_partial<Columns, Unit, Group + 1>(sum);
+  }
 }
 
 }  // namespace deepgemm::device

@@ -72,8 +72,10 @@ struct Consumer {
       tile.group = ptx::shuffle(group_and_end.z, 0);
       tile.end = ptx::shuffle(group_and_end.w, 0);
     }
-    if (!has_no_k()) load_scales<C>(scales, ring, row_in_tile, group);
-    near_columns = columns_of_near_scale<C>(tile_column, group);
+    if constexpr (C.scaled()) {
+      if (!has_no_k()) load_scales<C>(scales, ring, row_in_tile, group);
+      near_columns = columns_of_near_scale<C>(tile_column, group);
+    }
   }
 
   // Units that have rows of the tile's group.
@@ -94,15 +96,17 @@ struct Consumer {
   // Where a group's K ends inside a block, what follows in the stage is the next group's: zeros
   // instead, in A and in B (0 times a NaN would be one). By all consumers, before any multiplies.
   DEEPGEMM_DEVICE void clear_past_group() {
-    if (tile.end % block_k == 0) return;
-    const int kept = tile.end % block_k / 16 * 16;  // sizes are multiples of 16, or lie
-    const int units = (block_k - kept) / 16;
+    const int bytes = tile.end % C.stage_k() * bytes_of(C.a_type);
+    if (bytes == 0) return;
+    const int kept = bytes / 16 * 16;  // sizes are multiples of 16 bytes, or lie
+    const int units = (stage_span - kept) / 16;
 #pragma unroll 1
     for (int i = ptx::thread_index(); i < (C.tile_m + C.tile_n) * units; i += C.consumers * 128) {
       const int row = i / units;
       const bool of_a = row < C.tile_m;
-      const u32 offset = (of_a ? row : row - C.tile_m) * block_k + kept + i % units * 16;
-      ptx::store_shared_i32x4((of_a ? ring.a() : ring.b()) + swizzled(offset, block_k), 0, 0, 0, 0);
+      const u32 offset = (of_a ? row : row - C.tile_m) * stage_span + kept + i % units * 16;
+      ptx::store_shared_i32x4((of_a ? ring.a() : ring.b()) + swizzled(offset, stage_span), 0, 0, 0,
+                              0);
     }
     ptx::fence_async_proxy();
     ptx::named_barrier_sync(clear_barrier, C.consumers * 128);
@@ -148,9 +152,41 @@ struct Consumer {
     if constexpr (Live > 0 && C.row_grouped()) {
       if (live < Live) return multiply_tile<Live - 1>(sum, live);
     }
+    if constexpr (C.scaled()) {
 #pragma unroll 1
-    for (int kb = 0; kb < k_blocks - 1; ++kb) step<false, Live>(sum);
-    step<true, Live>(sum);
+      for (int kb = 0; kb < k_blocks - 1; ++kb) step<false, Live>(sum);
+      step<true, Live>(sum);
+    } else {
+      accumulate_tile<Live>(sum);
+    }
+  }
+
+  // Without factors: the sums stay in WGMMA's accumulators over all of K, one K block is in flight
+  // while the next one's WGMMAs are issued, and a stage is released when they have been.
+  template <int Live>
+  DEEPGEMM_DEVICE void accumulate_tile(float (&sum)[C.units()][C.accumulators()]) {
+    int stage = ring.stage;
+#pragma unroll 1
+    for (int kb = 0; kb < k_blocks; ++kb) {
+      if (kb > 0) ring.wait_full();  // the first one's was waited for
+      if constexpr (C.k_grouped()) {
+        if (kb == k_blocks - 1) clear_past_group();
+      }
+      if constexpr (Live > 0) {
+        ptx::wgmma_fence();
+        accumulate<C, 0>(operands, ring.stage, kb);
+        if constexpr (Live > 1) accumulate<C, 1>(operands, ring.stage, kb);
+        ptx::wgmma_commit();
+        ptx::wgmma_wait<1>();
+      }
+      if (kb > 0) release<C>(ring, stage, writer);
+      stage = ring.stage;
+      ring.advance();
+    }
+    if constexpr (Live > 0) ptx::wgmma_wait();
+    release<C>(ring, stage, writer);
+    if constexpr (Live > 0) read_partial<C.group_columns(), 0>(sum[0]);
+    if constexpr (Live > 1) read_partial<C.group_columns(), 1>(sum[1]);
   }
 };
 
@@ -178,7 +214,7 @@ DEEPGEMM_DEVICE void consume(const GemmParams& p, u32 shared) {
     }
     place.tile = consumer.tile;
     store_tile<C>(sum, p, shared, consumer.group, place);
-    place.parts += C.units();
+    place.parts += C.units() * C.unit_parts();
   } while (consumer.more);
   if constexpr (C.epilogue == Epilogue::store || C.epilogue == Epilogue::reduce) {
     if (ptx::thread_index() % 128 == 0) ptx::tma_store_wait_read();

@@ -20,18 +20,29 @@ DEEPGEMM_DEVICE void load_box(u32 destination, const TensorMap& map, int x, int 
   }
 }
 
-// Loads rows of an operand's tile; where the other CTA of the cluster shares the tile, each loads
-// half and sends it to both.
-template <GemmConfig C, int Rows, bool Shared>
+// How the rows of an operand's tile (of B: its columns) come.
+struct BoxRule {
+  int rows;       // of one box
+  bool mn_major;  // boxes are [K, rows] in memory
+  bool shared;    // with the other CTA of the cluster: each loads half and sends it to both
+};
+
+// Loads `boxes` boxes of an operand's tile.
+template <GemmConfig C, BoxRule Rule>
 DEEPGEMM_DEVICE void load_operand(u32 destination, const TensorMap& map, int k, int row, int group,
-                                  int rank, u32 barrier, L2Policy policy) {
-  if constexpr (Shared) {
-    constexpr int half = Rows / 2;
+                                  int boxes, int rank, u32 barrier, L2Policy policy) {
+  if constexpr (Rule.shared) {
     constexpr u16 both = 3;
-    ptx::tma_load_2d_multicast(destination + rank * half * block_k, map, k, row + rank * half,
-                               barrier, both, policy);
+    const int first = rank * Rule.rows;
+    ptx::tma_load_2d_multicast(destination + first * stage_span, map, k, row + first, barrier, both,
+                               policy);
   } else {
-    load_box<C>(destination, map, k, row, group, barrier, policy);
+#pragma unroll 1
+    for (int i = 0; i < boxes; ++i) {
+      const int first = i * Rule.rows, x = row + first;
+      load_box<C>(destination + first * stage_span, map, Rule.mn_major ? x : k,
+                  Rule.mn_major ? k : x, group, barrier, policy);
+    }
   }
 }
 
@@ -48,26 +59,21 @@ DEEPGEMM_DEVICE int boxes_of_a(const Tile& tile, bool first_use) {
 template <GemmConfig C>
 DEEPGEMM_DEVICE void load_b(const GemmParams& p, const GemmRing<C>& ring, const Tile& tile, int kb,
                             int rank, int boxes_a) {
+  constexpr BoxRule rule = {C.b_box_columns(), C.b_mn_major != 0, C.cluster_m > 1};
   ptx::mbarrier_arm(ring.full(), C.stage_transaction_bytes(boxes_a * C.a_box_rows()));
-  load_operand<C, C.tile_n, (C.cluster_m > 1)>(ring.b(), p.b, tile.k + kb * block_k, tile.column,
-                                               matrix_of_b<C>(tile), rank, ring.full(), p.b_policy);
+  load_operand<C, rule>(ring.b(), p.b, tile.k + kb * C.stage_k(), tile.column, matrix_of_b<C>(tile),
+                        C.tile_n / rule.rows, rank, ring.full(), p.b_policy);
 }
 // The rest of it.
 template <GemmConfig C>
 DEEPGEMM_DEVICE void load_a(const GemmParams& p, const GemmRing<C>& ring, const Tile& tile, int kb,
                             int rank, int boxes) {
+  constexpr BoxRule rule = {C.a_box_rows(), C.a_mn_major != 0, C.cluster_n > 1};
   const u32 full = ring.full();
-  const int matrix = matrix_of_a<C>(p, tile), k = tile.k + kb * block_k;
-  if constexpr (C.row_grouped()) {
-#pragma unroll 1
-    for (int row = 0; row < boxes * C.a_box_rows(); row += C.a_box_rows()) {
-      load_box<C>(ring.a() + row * block_k, p.a, k, tile.row + row, matrix, full, p.a_policy);
-    }
-  } else {
-    load_operand<C, C.tile_m, (C.cluster_n > 1)>(ring.a(), p.a, k, tile.row, matrix, rank, full,
-                                                 p.a_policy);
-  }
-  if constexpr (C.scales_by_tma) {
+  const int matrix = matrix_of_a<C>(p, tile);
+  load_operand<C, rule>(ring.a(), p.a, tile.k + kb * C.stage_k(), tile.row, matrix, boxes, rank,
+                        full, p.a_policy);
+  if constexpr (C.scaled() && C.scales_by_tma) {
     constexpr L2Policy normal = L2Policy::evict_normal;
     const int block = tile.block + kb;
     load_box<C>(ring.sfa(), p.sfa, tile.row, block, matrix, full, normal);

@@ -17,6 +17,14 @@ DEEPGEMM_DEVICE float load_shared_f32(u32 address) {
   asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
   return value;
 }
+DEEPGEMM_DEVICE u32 load_shared_u32(u32 address) {
+  u32 value;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
+  return value;
+}
+DEEPGEMM_DEVICE void store_shared_u32(u32 address, u32 x) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(x) : "memory");
+}
 struct Int4 {
   i32 x, y, z, w;
 };
@@ -102,6 +110,16 @@ DEEPGEMM_DEVICE u32 pack_f16(float low, float high) {
   u32 packed;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
   return packed;
+}
+// The two halves of a packed pair, exactly. cvt.f32.f16 d, a; (PTX ISA 9.7.9.22)
+DEEPGEMM_DEVICE void unpack_bf16(float& low, float& high, u32 packed) {
+  low = __uint_as_float(packed << 16);
+  high = __uint_as_float(packed & 0xFFFF0000U);
+}
+DEEPGEMM_DEVICE void unpack_f16(float& low, float& high, u32 packed) {
+  asm("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %2;\ncvt.f32.f16 %0, l;\ncvt.f32.f16 %1, h;\n}\n"
+      : "=f"(low), "=f"(high)
+      : "r"(packed));
 }
 // setmaxnreg.{inc,dec}.sync.aligned.u32 n; (PTX ISA 9.7.19.5; sm_90a) 0 does nothing.
 template <int Registers>

@@ -58,6 +58,14 @@ DEEPGEMM_DEVICE float multiply_here(float a, float b) {
 #define DEEPGEMM_SLOT_176(s) DEEPGEMM_SLOT_168(s) ", " s "84, " s "85, " s "86, " s "87"
 #define DEEPGEMM_SLOT_184(s) DEEPGEMM_SLOT_176(s) ", " s "88, " s "89, " s "90, " s "91"
 #define DEEPGEMM_SLOT_192(s) DEEPGEMM_SLOT_184(s) ", " s "92, " s "93, " s "94, " s "95"
+#define DEEPGEMM_SLOT_200(s) DEEPGEMM_SLOT_192(s) ", " s "96, " s "97, " s "98, " s "99"
+#define DEEPGEMM_SLOT_208(s) DEEPGEMM_SLOT_200(s) ", " s "100, " s "101, " s "102, " s "103"
+#define DEEPGEMM_SLOT_216(s) DEEPGEMM_SLOT_208(s) ", " s "104, " s "105, " s "106, " s "107"
+#define DEEPGEMM_SLOT_224(s) DEEPGEMM_SLOT_216(s) ", " s "108, " s "109, " s "110, " s "111"
+#define DEEPGEMM_SLOT_232(s) DEEPGEMM_SLOT_224(s) ", " s "112, " s "113, " s "114, " s "115"
+#define DEEPGEMM_SLOT_240(s) DEEPGEMM_SLOT_232(s) ", " s "116, " s "117, " s "118, " s "119"
+#define DEEPGEMM_SLOT_248(s) DEEPGEMM_SLOT_240(s) ", " s "120, " s "121, " s "122, " s "123"
+#define DEEPGEMM_SLOT_256(s) DEEPGEMM_SLOT_248(s) ", " s "124, " s "125, " s "126, " s "127"
 
 // wgmma.mma_async.sync.aligned.m64nNk32.f32.TA.TB d, a-desc, b-desc, scale-d, 1, 1;
 // (PTX ISA 9.7.15.5; sm_90a) slot (+)= A[64, 32] * B[N, 32]^T; TA, TB in e4m3, e5m2.
@@ -101,6 +109,52 @@ DEEPGEMM_WGMMA_ALL_FP8(32, 1, "second")
 DEEPGEMM_WGMMA_ALL_FP8(64, 1, "second")
 DEEPGEMM_WGMMA_ALL_FP8(128, 1, "second")
 
+// wgmma.mma_async.sync.aligned.m64nNk16.f32.T.T d, a-desc, b-desc, scale-d, 1, 1, tnspA, tnspB;
+// (PTX ISA 9.7.15.5; sm_90a) slot = A[64, 16] * B[N, 16]^T, added to what it holds if `adds` is not
+// 0; T is bf16 or f16. An operand that is MN-major lies in shared memory as [K, rows].
+#define DEEPGEMM_WGMMA_16BIT(columns, type, slot, registers)                                   \
+  template <>                                                                                  \
+  struct Wgmma<columns, ElementType::type, ElementType::type, slot> {                          \
+    template <int MnMajorA, int MnMajorB>                                                      \
+    static DEEPGEMM_DEVICE void accumulate(u64 a, u64 b, i32 adds) {                           \
+      asm volatile(                                                                            \
+          "{\n.reg .pred p;\nsetp.ne.b32 p, %2, 0;\n"                                          \
+          "wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." #type "." #type              \
+          " {" DEEPGEMM_SLOT_##columns(registers) "}, %0, %1, p, 1, 1, %3, %4;\n}\n" ::"l"(a), \
+          "l"(b), "r"(adds), "n"(MnMajorA), "n"(MnMajorB));                                    \
+    }                                                                                          \
+  };
+#define DEEPGEMM_WGMMA_ALL_16BIT(columns, slot, registers) \
+  DEEPGEMM_WGMMA_16BIT(columns, bf16, slot, registers)     \
+  DEEPGEMM_WGMMA_16BIT(columns, f16, slot, registers)
+
+DEEPGEMM_WGMMA_ALL_16BIT(8, 0, "first")
+DEEPGEMM_WGMMA_ALL_16BIT(16, 0, "first")
+DEEPGEMM_WGMMA_ALL_16BIT(32, 0, "first")
+DEEPGEMM_WGMMA_ALL_16BIT(48, 0, "first")
+DEEPGEMM_WGMMA_ALL_16BIT(64, 0, "first")
+DEEPGEMM_WGMMA_ALL_16BIT(80, 0, "first")
+DEEPGEMM_WGMMA_ALL_16BIT(96, 0, "first")
+DEEPGEMM_WGMMA_ALL_16BIT(112, 0, "first")
+DEEPGEMM_WGMMA_ALL_16BIT(128, 0, "first")
+DEEPGEMM_WGMMA_ALL_16BIT(144, 0, "first")
+DEEPGEMM_WGMMA_ALL_16BIT(160, 0, "first")
+DEEPGEMM_WGMMA_ALL_16BIT(176, 0, "first")
+DEEPGEMM_WGMMA_ALL_16BIT(192, 0, "first")
+DEEPGEMM_WGMMA_ALL_16BIT(208, 0, "first")
+DEEPGEMM_WGMMA_ALL_16BIT(224, 0, "first")
+DEEPGEMM_WGMMA_ALL_16BIT(240, 0, "first")
+DEEPGEMM_WGMMA_ALL_16BIT(256, 0, "first")
+DEEPGEMM_WGMMA_ALL_16BIT(8, 1, "second")
+DEEPGEMM_WGMMA_ALL_16BIT(16, 1, "second")
+DEEPGEMM_WGMMA_ALL_16BIT(32, 1, "second")
+DEEPGEMM_WGMMA_ALL_16BIT(48, 1, "second")
+DEEPGEMM_WGMMA_ALL_16BIT(64, 1, "second")
+DEEPGEMM_WGMMA_ALL_16BIT(80, 1, "second")
+DEEPGEMM_WGMMA_ALL_16BIT(96, 1, "second")
+DEEPGEMM_WGMMA_ALL_16BIT(112, 1, "second")
+DEEPGEMM_WGMMA_ALL_16BIT(128, 1, "second")
+
 // sum[4 g + i] += scale_i * slot[4 g + i], where g counts groups of 8 columns: elements 0 and 1 lie
 // in row lane / 4, elements 2 and 3 eight rows below; 0 and 2 in column lane % 4 * 2, 1 and 3
 // beside.
@@ -117,38 +171,66 @@ struct Promote;
       asm volatile("fma.rn.f32 %0, %1, " registers #r3 ", %0;" : "+f"(sum[r3]) : "f"(s3));  \
     }                                                                                       \
   };
-#define DEEPGEMM_PROMOTE(group, r0, r1, r2, r3)            \
-  DEEPGEMM_PROMOTE_SLOT(group, r0, r1, r2, r3, 0, "first") \
-  DEEPGEMM_PROMOTE_SLOT(group, r0, r1, r2, r3, 1, "second")
+// sum[4 g + i] = slot[4 g + i], of the same elements.
+template <int Group, int Slot>
+struct Partial;
 
-DEEPGEMM_PROMOTE(0, 0, 1, 2, 3)
-DEEPGEMM_PROMOTE(1, 4, 5, 6, 7)
-DEEPGEMM_PROMOTE(2, 8, 9, 10, 11)
-DEEPGEMM_PROMOTE(3, 12, 13, 14, 15)
-DEEPGEMM_PROMOTE(4, 16, 17, 18, 19)
-DEEPGEMM_PROMOTE(5, 20, 21, 22, 23)
-DEEPGEMM_PROMOTE(6, 24, 25, 26, 27)
-DEEPGEMM_PROMOTE(7, 28, 29, 30, 31)
-DEEPGEMM_PROMOTE(8, 32, 33, 34, 35)
-DEEPGEMM_PROMOTE(9, 36, 37, 38, 39)
-DEEPGEMM_PROMOTE(10, 40, 41, 42, 43)
-DEEPGEMM_PROMOTE(11, 44, 45, 46, 47)
-DEEPGEMM_PROMOTE(12, 48, 49, 50, 51)
-DEEPGEMM_PROMOTE(13, 52, 53, 54, 55)
-DEEPGEMM_PROMOTE(14, 56, 57, 58, 59)
-DEEPGEMM_PROMOTE(15, 60, 61, 62, 63)
-DEEPGEMM_PROMOTE(16, 64, 65, 66, 67)
-DEEPGEMM_PROMOTE(17, 68, 69, 70, 71)
-DEEPGEMM_PROMOTE(18, 72, 73, 74, 75)
-DEEPGEMM_PROMOTE(19, 76, 77, 78, 79)
-DEEPGEMM_PROMOTE(20, 80, 81, 82, 83)
-DEEPGEMM_PROMOTE(21, 84, 85, 86, 87)
-DEEPGEMM_PROMOTE(22, 88, 89, 90, 91)
-DEEPGEMM_PROMOTE(23, 92, 93, 94, 95)
+#define DEEPGEMM_PARTIAL_SLOT(group, r0, r1, r2, r3, slot, registers) \
+  template <>                                                         \
+  struct Partial<group, slot> {                                       \
+    static DEEPGEMM_DEVICE void read(float* sum) {                    \
+      asm volatile("mov.f32 %0, " registers #r0 ";" : "=f"(sum[r0])); \
+      asm volatile("mov.f32 %0, " registers #r1 ";" : "=f"(sum[r1])); \
+      asm volatile("mov.f32 %0, " registers #r2 ";" : "=f"(sum[r2])); \
+      asm volatile("mov.f32 %0, " registers #r3 ";" : "=f"(sum[r3])); \
+    }                                                                 \
+  };
+
+#define DEEPGEMM_GROUP(group, r0, r1, r2, r3)               \
+  DEEPGEMM_PROMOTE_SLOT(group, r0, r1, r2, r3, 0, "first")  \
+  DEEPGEMM_PROMOTE_SLOT(group, r0, r1, r2, r3, 1, "second") \
+  DEEPGEMM_PARTIAL_SLOT(group, r0, r1, r2, r3, 0, "first")  \
+  DEEPGEMM_PARTIAL_SLOT(group, r0, r1, r2, r3, 1, "second")
+
+DEEPGEMM_GROUP(0, 0, 1, 2, 3)
+DEEPGEMM_GROUP(1, 4, 5, 6, 7)
+DEEPGEMM_GROUP(2, 8, 9, 10, 11)
+DEEPGEMM_GROUP(3, 12, 13, 14, 15)
+DEEPGEMM_GROUP(4, 16, 17, 18, 19)
+DEEPGEMM_GROUP(5, 20, 21, 22, 23)
+DEEPGEMM_GROUP(6, 24, 25, 26, 27)
+DEEPGEMM_GROUP(7, 28, 29, 30, 31)
+DEEPGEMM_GROUP(8, 32, 33, 34, 35)
+DEEPGEMM_GROUP(9, 36, 37, 38, 39)
+DEEPGEMM_GROUP(10, 40, 41, 42, 43)
+DEEPGEMM_GROUP(11, 44, 45, 46, 47)
+DEEPGEMM_GROUP(12, 48, 49, 50, 51)
+DEEPGEMM_GROUP(13, 52, 53, 54, 55)
+DEEPGEMM_GROUP(14, 56, 57, 58, 59)
+DEEPGEMM_GROUP(15, 60, 61, 62, 63)
+DEEPGEMM_GROUP(16, 64, 65, 66, 67)
+DEEPGEMM_GROUP(17, 68, 69, 70, 71)
+DEEPGEMM_GROUP(18, 72, 73, 74, 75)
+DEEPGEMM_GROUP(19, 76, 77, 78, 79)
+DEEPGEMM_GROUP(20, 80, 81, 82, 83)
+DEEPGEMM_GROUP(21, 84, 85, 86, 87)
+DEEPGEMM_GROUP(22, 88, 89, 90, 91)
+DEEPGEMM_GROUP(23, 92, 93, 94, 95)
+DEEPGEMM_GROUP(24, 96, 97, 98, 99)
+DEEPGEMM_GROUP(25, 100, 101, 102, 103)
+DEEPGEMM_GROUP(26, 104, 105, 106, 107)
+DEEPGEMM_GROUP(27, 108, 109, 110, 111)
+DEEPGEMM_GROUP(28, 112, 113, 114, 115)
+DEEPGEMM_GROUP(29, 116, 117, 118, 119)
+DEEPGEMM_GROUP(30, 120, 121, 122, 123)
+DEEPGEMM_GROUP(31, 124, 125, 126, 127)
 
 #undef DEEPGEMM_WGMMA_FP8
 #undef DEEPGEMM_WGMMA_ALL_FP8
-#undef DEEPGEMM_PROMOTE
+#undef DEEPGEMM_WGMMA_16BIT
+#undef DEEPGEMM_WGMMA_ALL_16BIT
+#undef DEEPGEMM_GROUP
 #undef DEEPGEMM_PROMOTE_SLOT
+#undef DEEPGEMM_PARTIAL_SLOT
 
 }  // namespace deepgemm::device::ptx

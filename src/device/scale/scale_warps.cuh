@@ -24,7 +24,7 @@ DEEPGEMM_DEVICE ColumnScales load_column_scales(const GemmParams& p, int column,
   ColumnScales scales;
   const int block = column / scale_block_n;
   const int i = first + ptx::lane_index();
-  if (C.column_scales || i >= range.count || column >= p.n) return scales;
+  if (!C.scaled() || C.column_scales || i >= range.count || column >= p.n) return scales;
   const int kb = range.first + i;
   const float* address = p.sfb_data + block * p.sfb_row + kb * p.sfb_k;
   if constexpr (C.grouped()) address += group * p.groups.sfb;

@@ -23,7 +23,7 @@ struct KRange {
 // The cluster's CTAs along K divide the blocks; sizes differ by at most one.
 template <GemmConfig C>
 DEEPGEMM_DEVICE KRange k_range(const GemmParams& p) {
-  const i32 blocks = ceil_div(p.k, block_k);
+  const i32 blocks = ceil_div(p.k, static_cast<i32>(C.stage_k()));
   if constexpr (C.cluster_k == 1) return {0, blocks};
   const i32 rank = ptx::cluster_rank();
   const i32 first = blocks * rank / C.cluster_k;

@@ -98,7 +98,8 @@ DEEPGEMM_DEVICE i32 matrix_of_out(const GemmParams& p, const Tile& tile) {
 // without K has one that is not multiplied: its tile is stored all the same.
 template <GemmConfig C>
 DEEPGEMM_DEVICE KRange range_of(const Tile& tile, const KRange& common) {
-  if constexpr (C.k_grouped()) return {0, max_of(1, ceil_div(tile.end, block_k))};
+  if constexpr (C.k_grouped())
+    return {0, max_of(1, ceil_div(tile.end, static_cast<i32>(C.stage_k())))};
   return common;
 }
 

@@ -1,4 +1,5 @@
-// D[M, N] = (A sfa) (B sfb)^T for FP8 operands on SM90: persistent, warp-specialised.
+// D[M, N] = (A sfa) (B sfb)^T for FP8 operands, A B^T for 16-bit ones, on SM90: persistent,
+// warp-specialised.
 //
 // clang-format off
 // | warpgroup      | warp | does                              | waits on | arrives at           |
@@ -33,14 +34,14 @@ DEEPGEMM_DEVICE void init_barriers(u32 shared) {
 }
 
 template <GemmConfig C>
-DEEPGEMM_DEVICE void fp8_gemm(const GemmParams& p) {
+DEEPGEMM_DEVICE void gemm(const GemmParams& p) {
   static_assert(broken_rule(C) == nullptr, "illegal GemmConfig");
   const u32 shared = ptx::dynamic_shared();
   const int warp = ptx::warp_index();
   if (ptx::thread_index() == 0) {
     ptx::prefetch_tensor_map(p.a);
     ptx::prefetch_tensor_map(p.b);
-    if constexpr (C.scales_by_tma) ptx::prefetch_tensor_map(p.sfa);
+    if constexpr (C.scaled() && C.scales_by_tma) ptx::prefetch_tensor_map(p.sfa);
     if constexpr (C.scales_by_tma && C.column_scales) ptx::prefetch_tensor_map(p.sfb);
     if constexpr (C.epilogue != Epilogue::general) ptx::prefetch_tensor_map(p.out);
     init_barriers<C>(shared);

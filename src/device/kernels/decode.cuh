@@ -1,5 +1,6 @@
-// D[M, N] = (A sfa) (B sfb)^T for few tokens: operands swapped (rows of B on the 64 rows of WGMMA,
-// tokens on its columns), K split over a cluster, everything resident in one wave.
+// D[M, N] = (A sfa) (B sfb)^T, of 16-bit operands A B^T, for few tokens: operands swapped (rows of
+// B on the 64 rows of WGMMA, tokens on its columns), K split over a cluster, everything resident in
+// one wave.
 //
 // clang-format off
 // | who            | does                               | waits on                     | arrives at |
@@ -100,6 +101,13 @@ DEEPGEMM_DEVICE void produce_rest(const DecodeParams& p, u32 shared, const Decod
   }
 }
 
+// Consumer warps: this warp has read `stage`.
+template <int Stages>
+DEEPGEMM_DEVICE void release_stage(const Ring<Stages>& ring, int stage) {
+  ptx::sync_warp();
+  if (ptx::lane_index() == 0) ptx::mbarrier_arrive(ring.empty_barriers + stage * 8);
+}
+
 // One stage: two K blocks in flight, the first promoted while the second is multiplied.
 template <DecodeConfig C>
 DEEPGEMM_DEVICE void multiply_stage(float* sum, u64 rows, u64 tokens, u32 factors) {
@@ -122,18 +130,47 @@ DEEPGEMM_DEVICE void multiply_stage(float* sum, u64 rows, u64 tokens, u32 factor
   }
 }
 
+// 16-bit operands: one block after the other is added to slot 0, a stage in flight while the next
+// one's WGMMAs are issued.
+template <DecodeConfig C>
+DEEPGEMM_DEVICE void accumulate_share(float* sum, u32 shared, const DecodeShare& share, int group) {
+  constexpr int row_step = C.row_block_bytes() >> 4, token_step = C.token_block_bytes() >> 4;
+  DecodeRing<C> ring(shared);
+  const u32 row_offset = group * unit_rows * stage_span;
+  int stage = 0;
+#pragma unroll 1
+  for (int i = 0; i < share.stages; ++i) {
+    ring.wait_full();
+    const u64 rows = k_major_descriptor(ring.rows() + row_offset);
+    const u64 tokens = k_major_descriptor(ring.tokens());
+    ptx::wgmma_fence();
+#pragma unroll
+    for (int block = 0; block < C.stage_blocks; ++block) {
+      accumulate_block<C.tokens, C.a_type, 0>(rows + block * row_step, tokens + block * token_step,
+                                              block == 0 ? i : 1);
+    }
+    ptx::wgmma_commit();
+    ptx::wgmma_wait<1>();
+    if (i > 0) release_stage(ring, stage);
+    stage = ring.stage;
+    ring.advance();
+  }
+  ptx::wgmma_wait();
+  // No CTA of a cluster is without a stage unless K is shorter than the cluster.
+  if (share.stages > 0) read_partial<C.tokens, 0>(sum);
+}
+
 template <DecodeConfig C>
 DEEPGEMM_DEVICE void consume_share(float* sum, u32 shared, const DecodeShare& share, int group) {
   DecodeRing<C> ring(shared);
-  const u32 row_offset = group * unit_rows * block_k;
+  const u32 row_offset = group * unit_rows * stage_span;
   u32 factors = shared + decode_map(C).scales + ptx::lane_index() % 4 * 8;
 #pragma unroll 1
   for (int i = 0; i < share.stages; ++i) {
     ring.wait_full();
     multiply_stage<C>(sum, k_major_descriptor(ring.rows() + row_offset),
                       k_major_descriptor(ring.tokens()), factors);
-    ptx::sync_warp();
-    if (ptx::lane_index() == 0) ptx::mbarrier_arrive(ring.empty_barriers + ring.stage * 8);
+    release_stage(ring, ring.stage);
     ring.advance();
     factors += C.stage_blocks * C.tokens * 4;
   }
@@ -167,7 +204,7 @@ DEEPGEMM_DEVICE void store_share(const float* sum, const DecodeParams& p, u32 sh
 }
 
 template <DecodeConfig C>
-DEEPGEMM_DEVICE void fp8_decode(const DecodeParams& p) {
+DEEPGEMM_DEVICE void decode(const DecodeParams& p) {
   static_assert(broken_rule(C) == nullptr, "illegal DecodeConfig");
   const u32 shared = ptx::dynamic_shared();
   const DecodeShare share = decode_share<C>(p);
@@ -190,13 +227,19 @@ DEEPGEMM_DEVICE void fp8_decode(const DecodeParams& p) {
     return;
   }
   ptx::wait_for_previous_kernel();
-  fill_scale_table<C>(p, shared + decode_map(C).scales, share.first_stage * C.stage_blocks,
-                      share.stages * C.stage_blocks, share.first_row);
+  if constexpr (C.scaled()) {
+    fill_scale_table<C>(p, shared + decode_map(C).scales, share.first_stage * C.stage_blocks,
+                        share.stages * C.stage_blocks, share.first_row);
+  }
   if constexpr (C.cluster_k > 1) ptx::cluster_arrive_relaxed();
   ptx::sync_cta();
   ptx::declare_partials();
   float sum[C.accumulators()] = {};
-  consume_share<C>(sum, shared, share, warp / warps_per_group);
+  if constexpr (C.scaled()) {
+    consume_share<C>(sum, shared, share, warp / warps_per_group);
+  } else {
+    accumulate_share<C>(sum, shared, share, warp / warps_per_group);
+  }
   store_share<C>(sum, p, shared, share, warp);
 }
 

@@ -1,0 +1,114 @@
+"""BF16 and FP16 products on the modelled SM90: the cases that sm90_cases.py runs beside its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import deepgemm
+import oracle
+from gpu_place import Place
+from sm90_policies import shape_of, tile
+from test_gpu_16bit import LAYOUTS, check, put, whole
+
+Case = Callable[[Place, np.random.Generator, int], None]
+TILES = {
+    "256x128": tile(256, 128),
+    "128x256": tile(128, 256),
+    "192x176": tile(192, 176, 3),
+    "128x144": tile(128, 144),
+    "128x256, side by side": tile(128, 256, consumers_n=2),
+    "128x128": tile(128, 128),
+    "64x64": tile(64, 64, 1),
+    "64x32": tile(64, 32, 1),
+    "64x64 K split in 2": tile(64, 64, 1, cluster_k=2),
+    "128x128 cluster 2x1": tile(128, 128, cluster_m=2, cluster_n=1),
+    "256x128 cluster 1x2": tile(256, 128, cluster_n=2, cluster_m=1),
+}
+DECODES = {
+    "8 tokens": (8, {"stage_blocks": 2, "stages": 3, "cluster_k": 1}),
+    "16 tokens, K split in 4": (16, {"stage_blocks": 4, "stages": 2, "cluster_k": 4}),
+    "64 tokens, 2 warpgroups": (64, {"consumers": 2, "stage_blocks": 1, "stages": 4}),
+}
+
+
+def layout_of(policy: dict[str, Any], seed: int) -> str:
+    """One that the tile takes: an N-major B comes in boxes of 64 columns, by one CTA."""
+    columns = policy["tile_n"] // policy.get("consumers_n", 1)
+    shared = policy.get("cluster_m", 1) * policy.get("cluster_n", 1) > 1
+    return "nt" if columns % 64 != 0 or shared else LAYOUTS[seed // 5 % 4]
+
+
+def tiled(policy: dict[str, Any], dtype: str) -> Case:
+    """Exact products in every layout that the tile takes."""
+
+    def body(place: Place, rng: np.random.Generator, seed: int) -> None:
+        shape = shape_of(policy, seed)
+        if policy["cluster_k"] > 1:
+            shape = (policy["tile_m"] - seed % 2 * 8, policy["tile_n"] - seed % 3 * 8, 328)
+        m, n, k = (-(-extent // 8) * 8 for extent in shape)
+        layout = layout_of(policy, seed)
+        if layout == "nt":
+            m = shape[0]
+        out_dtype = (dtype, "float32")[seed % 2]
+        check(
+            place, rng, (m, n, k), layout=layout, dtype=dtype, out_dtype=out_dtype, policy=policy
+        )  # fmt: skip
+
+    return body
+
+
+def decode(tokens: int, policy: dict[str, Any], dtype: str) -> Case:
+    """The decode kernel, its own epilogue and the general one."""
+
+    def body(place: Place, rng: np.random.Generator, seed: int) -> None:
+        m, n = max(1, tokens - seed % 7), (8, 136, 201)[seed % 3]
+        options: dict[str, Any] = {}
+        if seed % 4 == 0:
+            options["bias"] = rng.integers(-9, 9, n).astype(np.float32)
+        shape = (m, n, (576, 1024, 2048)[seed // 3 % 3])
+        out_dtype = (dtype, "float32")[seed % 2]
+        check(
+            place, rng, shape, dtype=dtype, out_dtype=out_dtype, out_extra=-n % 8,
+            policy={"kernel": "decode", **policy}, **options,
+        )  # fmt: skip
+
+    return body
+
+
+def accumulated(policy: dict[str, Any], dtype: str, in_place: bool) -> Case:
+    """out = c + A B, where c moves by TMA."""
+
+    def body(place: Place, rng: np.random.Generator, seed: int) -> None:
+        m, n, k = (-(-extent // 8) * 8 for extent in shape_of(policy, seed))
+        if in_place and dtype == "float32":
+            k += 1536  # so that TMA's reduction is taken
+        layout = layout_of(policy, seed)
+        a, b = whole(rng, m, k, "bfloat16"), whole(rng, n, k, "bfloat16")
+        before = oracle.cast(rng.integers(-99, 99, (m, n)) / 4, dtype)
+        c = place.put(before)
+        out = c if in_place else place.put(np.zeros_like(before))
+        left, right = put(place, a, layout[0] == "t", 0, 0), put(place, b, layout[1] == "n", 0, 0)
+        deepgemm.gemm(left, right, out, c=c, layout=layout, policy=policy)
+        want = oracle.cast(oracle.product(a, b) + before.astype(np.float64), dtype)
+        assert oracle.same_bits(out.to_numpy(), want)
+
+    return body
+
+
+def _cases() -> dict[str, Case]:
+    cases: dict[str, Case] = {}
+    for i, (name, policy) in enumerate(TILES.items()):
+        dtype = ("bfloat16", "float16")[i % 2]
+        cases[f"{dtype} {name}"] = tiled(policy, dtype)
+    for name, (tokens, policy) in DECODES.items():
+        cases[f"bfloat16 decode {name}"] = decode(tokens, policy, "bfloat16")
+    for dtype in ("bfloat16", "float32"):
+        cases[f"bfloat16 128x128 adds {dtype} C"] = accumulated(TILES["128x128"], dtype, False)
+        cases[f"bfloat16 256x128 in place, {dtype}"] = accumulated(TILES["256x128"], dtype, True)
+    return cases
+
+
+CASES_16BIT = _cases()
