@@ -61,6 +61,13 @@ constexpr Shape fast_shapes_16bit[] = {
     {64, 64, 1, 1, 11, 1, 1, 2, 0},
     {64, 64, 1, 1, 9, 1, 1, 4, 0},
 };
+constexpr Shape group_shapes_16bit[] = {
+    {256, 128, 2, 1, 4, 1, 1, 1, 0},
+    {128, 256, 2, 1, 3, 1, 1, 1, 0},
+    {128, 128, 2, 1, 6, 1, 1, 1, 0},
+    {64, 128, 1, 1, 8, 1, 1, 1, 0},
+    {64, 64, 1, 1, 12, 1, 1, 1, 0},
+};
 constexpr Shape general_shapes_16bit[] = {
     {256, 128, 2, 1, 4, 1, 1, 1, 0},
     {128, 128, 2, 1, 5, 1, 1, 1, 0},
@@ -107,8 +114,8 @@ bool is_fast(const GemmRequest& request) {
 }
 
 bool is_fast_16bit(const GemmRequest& request) {
-  const bool both_turned = request.a_mn_major && !request.b_mn_major;
-  return !both_turned && request.epilogue != Epilogue::general &&
+  const bool usual = request.b_mn_major || !request.a_mn_major;
+  return usual && request.epilogue != Epilogue::general &&
          (request.out_type == request.a_type || request.out_type == ElementType::f32);
 }
 
@@ -123,8 +130,9 @@ std::vector<GemmConfig> configs_for(const GemmRequest& request) {
     if (device::broken_rule(config) == nullptr) configs.push_back(config);
   };
   if (device::bytes_of(request.a_type) == 2) {
-    if (is_grouped(request)) return configs;
-    if (is_fast_16bit(request)) {
+    if (is_fast_16bit(request) && is_grouped(request)) {
+      for (const Shape& shape : group_shapes_16bit) take(shape);
+    } else if (is_fast_16bit(request)) {
       for (const Shape& shape : fast_shapes_16bit) take(shape);
     } else {
       for (const Shape& shape : general_shapes_16bit) take(shape);
@@ -152,23 +160,25 @@ namespace {
 template <class Function>
 void for_each_demand_16bit(Function&& function) {
   for (ElementType type : {ElementType::bf16, ElementType::f16}) {
-    for (int majors = 0; majors < 4; ++majors) {
+    for (int flags = 0; flags < 16; ++flags) {
       GemmRequest request;
       request.a_type = request.b_type = type;
-      request.a_mn_major = (majors & 1) != 0;
-      request.b_mn_major = (majors & 2) != 0;
+      request.a_mn_major = (flags & 1) != 0;
+      request.b_mn_major = (flags & 2) != 0;
+      request.schedule = static_cast<Schedule>(flags >> 2);
       for (ElementType out : {ElementType::bf16, ElementType::f16, ElementType::f32}) {
+        // Groups of K are summed in FP32 or BF16.
+        if (request.schedule == Schedule::k_groups && out == ElementType::f16) continue;
         request.out_type = out;
+        request.epilogue = Epilogue::store;
         function(request);
+        request.epilogue = Epilogue::accumulate;
+        if (out == type || out == ElementType::f32) function(request);
       }
-      for (Epilogue epilogue : {Epilogue::reduce, Epilogue::accumulate, Epilogue::general}) {
+      for (Epilogue epilogue : {Epilogue::reduce, Epilogue::general}) {
         request.epilogue = epilogue;
-        request.out_type = ElementType::f32;
         function(request);
       }
-      request.epilogue = Epilogue::accumulate;
-      request.out_type = type;
-      function(request);
     }
   }
 }

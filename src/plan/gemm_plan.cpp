@@ -177,6 +177,15 @@ bool decode_is_faster(const heuristics::DecodeRequest& decode,
 
 }  // namespace
 
+GemmConfig smallest_config(const GemmProblem& p, const RowsByK& a, const RowsByK& b) {
+  GemmConfig config;
+  config.a_type = element_type(p.a_dtype);
+  config.b_type = element_type(p.b_dtype);
+  config.a_mn_major = is_mn_major(a);
+  config.b_mn_major = is_mn_major(b);
+  return config;
+}
+
 std::string why_not_persistent(const GemmProblem& p, const RowsByK& a, const RowsByK& b) {
   if (p.m == 0 || p.n == 0) return "the product is empty";
   if (p.k == 0) return "K is 0";
@@ -184,11 +193,7 @@ std::string why_not_persistent(const GemmProblem& p, const RowsByK& a, const Row
       !why.empty())
     return why;
   if (std::max({p.m, p.n, p.k}) > most_extent) return "an extent does not fit TMA coordinates";
-  GemmConfig smallest;
-  smallest.a_type = element_type(p.a_dtype);
-  smallest.b_type = element_type(p.b_dtype);
-  smallest.a_mn_major = is_mn_major(a);
-  smallest.b_mn_major = is_mn_major(b);
+  const GemmConfig smallest = smallest_config(p, a, b);
   if (auto rule = broken_rule(a_matrix(a, smallest)); !rule.empty()) return join("a: ", rule);
   if (auto rule = broken_rule(b_matrix(b, smallest)); !rule.empty()) return join("b: ", rule);
   return {};

@@ -27,7 +27,9 @@ struct GemmPlan {
   int shared_bytes = 0;  // dynamic
 };
 
-// Empty if the FP8 kernel can take the problem, else why not.
+// A config that shows how TMA would see the operands.
+device::GemmConfig smallest_config(const GemmProblem& problem, const RowsByK& a, const RowsByK& b);
+// Empty if the persistent kernel can take the problem, else why not.
 std::string why_not_persistent(const GemmProblem& problem, const RowsByK& a, const RowsByK& b);
 // What it would be asked.
 heuristics::GemmRequest persistent_request(const GemmProblem& problem, const GemmArgs& args,

@@ -12,6 +12,7 @@ namespace {
 
 bool takes_factors_by_tma(const RowsByK& operand, const GroupLayout& layout, std::int64_t matrices,
                           std::int64_t apart) {
+  if (operand.sf == nullptr) return true;
   const TmaMatrix one = factor_matrix(operand, device::block_k, "sf", layout);
   return broken_rule(stacked(one, matrices, apart)).empty();
 }
@@ -43,7 +44,7 @@ heuristics::GemmRequest request_of(const GroupedCall& call, const SmBudget& sms)
   const RowsByK a = operand_a(call.first, call.product), b = operand_b(call.first, call.product);
   heuristics::GemmRequest request = persistent_request(call.product, call.first, a, b, sms.count);
   // Groups of K have factors per column; of one column they are factors per block as well.
-  if (layout.kind == GroupKind::k) request.column_scales = true;
+  if (layout.kind == GroupKind::k && a.sf != nullptr) request.column_scales = true;
   request.epilogue = epilogue_of(request.epilogue, call);
   request.scales_by_tma =
       request.scales_by_tma && takes_factors_by_tma(a, layout, layout.a_matrices(), layout.sfa) &&
@@ -72,10 +73,11 @@ TmaMatrix factor_matrix(const RowsByK& operand, int box_rows, const char* name,
 
 std::string why_not_persistent(const GroupedCall& call) {
   const RowsByK a = operand_a(call.first, call.product), b = operand_b(call.first, call.product);
-  if (call.product.a_dtype != DType::float8_e4m3fn || call.product.b_dtype != DType::float8_e4m3fn)
-    return "a and b are not both float8_e4m3fn";
+  const bool e5m2 =
+      call.product.a_dtype == DType::float8_e5m2 || call.product.b_dtype == DType::float8_e5m2;
+  if (e5m2) return "a and b are not both float8_e4m3fn";
   if (std::string why = why_not_persistent(call.product, a, b); !why.empty()) return why;
-  const device::GemmConfig some;
+  const device::GemmConfig some = smallest_config(call.product, a, b);
   const GroupLayout& layout = call.layout;
   if (auto rule = broken_rule(stacked(a_matrix(a, some), layout.a_matrices(), layout.a));
       !rule.empty())
@@ -83,7 +85,7 @@ std::string why_not_persistent(const GroupedCall& call) {
   if (auto rule = broken_rule(stacked(b_matrix(b, some), layout.b_matrices(), layout.b));
       !rule.empty())
     return join("b: ", rule);
-  if (layout.kind == GroupKind::k && !b.scaled_by(1, device::block_k))
+  if (layout.kind == GroupKind::k && b.sf != nullptr && !b.scaled_by(1, device::block_k))
     return "b has no float32 factors of granularity (1, 128)";
   constexpr std::int64_t smallest_tile_n = 16;
   const std::int64_t columns = ceil_div(call.product.n, smallest_tile_n);

@@ -10,6 +10,8 @@ import numpy as np
 import deepgemm
 import oracle
 from gpu_place import Place
+from grouped_oracle import labels_of, skewed
+from grouped_place import check_k, check_masked, check_rows, put_vector
 from sm90_policies import shape_of, tile
 from test_gpu_16bit import LAYOUTS, check, put, whole
 
@@ -98,6 +100,66 @@ def accumulated(policy: dict[str, Any], dtype: str, in_place: bool) -> Case:
     return body
 
 
+def policy_of(tile_fields: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Few CTAs, so that each has tiles of several groups."""
+    return {"kernel": "persistent", "num_sms": (1, 3, 4)[seed % 3], **tile_fields}
+
+
+def grouped(tile_fields: dict[str, Any], labelled: bool) -> Case:
+    """Rows by sizes or by labels, b in either major."""
+
+    def body(place: Place, rng: np.random.Generator, seed: int) -> None:
+        sizes = skewed(rng, (3, 6, 40)[seed % 3], (300, 70)[seed % 2])
+        labels = labels_of(sizes, sum(sizes) + 3)
+        form = {"labels": labels} if labelled else {"group_sizes": sizes}
+        check_rows(
+            place, rng, labels, len(sizes), (136, 72)[seed % 2], (72, 328)[seed // 2 % 2],
+            {name: put_vector(place, values, np.int64) for name, values in form.items()},
+            granularity=(None, None), dtypes=("bfloat16", "bfloat16"),
+            out_dtype=("bfloat16", "float32")[seed // 3 % 2], layout=("nt", "nn")[seed // 2 % 2],
+            steps=((), ("bias", "c"))[seed % 4 == 0 and tile_fields["tile_m"] < 256], policy=policy_of(tile_fields, seed), extra=16,
+        )  # fmt: skip
+
+    return body
+
+
+def masked(tile_fields: dict[str, Any]) -> Case:
+    """Stacks of matrices whose first rows count."""
+
+    def body(place: Place, rng: np.random.Generator, seed: int) -> None:
+        most, groups = ((70, 4), (3, 9), (200, 2))[seed % 3]
+        check_masked(
+            place, rng, rng.integers(0, most + 1, groups), most, (72, 8)[seed % 2],
+            (72, 264)[seed // 2 % 2], granularity=(None, None), dtypes=("bfloat16", "bfloat16"),
+            out_dtype="bfloat16", layout=("nt", "nn")[seed // 3 % 2],
+            policy=policy_of(tile_fields, seed),
+        )  # fmt: skip
+
+    return body
+
+
+def along_k(tile_fields: dict[str, Any]) -> Case:
+    """Groups of any K, in every layout."""
+
+    def body(place: Place, rng: np.random.Generator, seed: int) -> None:
+        sizes = skewed(rng, (3, 7, 40)[seed % 3], (200, 700)[seed // 2 % 2])
+        steps = ((), ("c",), ("c", "alpha"))[seed % 3]
+        check_k(
+            place, rng, sizes, (72, 200)[seed % 2], (64, 136)[seed // 2 % 2],
+            rest=-int(sum(sizes)) % 8 + 8, granularity=None, dtype="bfloat16",
+            layout=LAYOUTS[seed % 4], steps=steps, in_place=bool(steps) and seed % 4 == 1,
+            policy=policy_of(tile_fields, seed),
+        )  # fmt: skip
+
+    return body
+
+
+GROUP_TILES = {
+    "64x64": {"tile_m": 64, "tile_n": 64, "consumers": 1},
+    "256x128": {"tile_m": 256, "tile_n": 128, "consumers": 2},
+}
+
+
 def _cases() -> dict[str, Case]:
     cases: dict[str, Case] = {}
     for i, (name, policy) in enumerate(TILES.items()):
@@ -108,6 +170,11 @@ def _cases() -> dict[str, Case]:
     for dtype in ("bfloat16", "float32"):
         cases[f"bfloat16 128x128 adds {dtype} C"] = accumulated(TILES["128x128"], dtype, False)
         cases[f"bfloat16 256x128 in place, {dtype}"] = accumulated(TILES["256x128"], dtype, True)
+    for name, fields in GROUP_TILES.items():
+        cases[f"bfloat16 grouped, {name}"] = grouped(fields, False)
+        cases[f"bfloat16 labels, {name}"] = grouped(fields, True)
+        cases[f"bfloat16 masked, {name}"] = masked(fields)
+        cases[f"bfloat16 k grouped, {name}"] = along_k(fields)
     return cases
 
 

@@ -20,6 +20,7 @@ import pytest
 import test_gpu_16bit
 import test_gpu_gemm
 import test_gpu_grouped
+import test_gpu_grouped_16bit
 import test_gpu_grouped_fp8
 import test_gpu_quantize
 from sm90_cases import CASES, MODES
@@ -36,6 +37,7 @@ BODIES: list[tuple[ModuleType, str]] = [
         test_gpu_gemm,
         test_gpu_16bit,
         test_gpu_grouped,
+        test_gpu_grouped_16bit,
         test_gpu_grouped_fp8,
         test_gpu_quantize,
     )

@@ -85,6 +85,11 @@ struct GemmConfig {
   DEEPGEMM_SHARED_CODE constexpr int b_box_columns() const {
     return b_mn_major ? unit_rows : tile_n / cluster_m;
   }
+  // Where a group's part of K may be loaded from, for k_groups: TMA's innermost coordinate is a
+  // multiple of 16 bytes.
+  DEEPGEMM_SHARED_CODE constexpr int k_align() const {
+    return a_mn_major && b_mn_major ? 1 : 16 / bytes_of(a_type);
+  }
   // Where the tiles of a group of rows may start: four factors are the 16 bytes that TMA wants.
   DEEPGEMM_SHARED_CODE constexpr int row_align() const {
     return row_grouped() && scaled() && scales_by_tma ? 4 : 1;
@@ -101,8 +106,10 @@ struct GemmConfig {
   DEEPGEMM_SHARED_CODE constexpr int chunk_bytes() const { return unit_rows * chunk_span(); }
   // A unit leaves in parts, halves of its columns, where FP32 would cost a stage of the ring:
   // 16-bit operands have room for one more than FP8, whose factors lie in it.
+  // `crowded`: two copies of the general epilogue beside a walk over groups spilled 104 bytes.
   DEEPGEMM_SHARED_CODE constexpr int unit_parts() const {
-    return staged_bytes() == 4 && !scaled() && group_columns() % 64 == 0 ? 2 : 1;
+    const bool crowded = row_grouped() && epilogue == Epilogue::general;
+    return staged_bytes() == 4 && !scaled() && !crowded && group_columns() % 64 == 0 ? 2 : 1;
   }
   DEEPGEMM_SHARED_CODE constexpr int part_columns() const { return group_columns() / unit_parts(); }
   DEEPGEMM_SHARED_CODE constexpr int staged_part_bytes() const {
@@ -112,7 +119,7 @@ struct GemmConfig {
   // stage of the ring is worth more than a second half of D. Without factors a stage fits into the
   // room of all units.
   DEEPGEMM_SHARED_CODE constexpr int units_per_store() const {
-    const bool one = staged_bytes() == 4 || epilogue == Epilogue::accumulate || !scaled();
+    const bool one = staged_bytes() == 4 || (!scaled() && epilogue != Epilogue::accumulate);
     return one ? 1 : units();
   }
   DEEPGEMM_SHARED_CODE constexpr int staging_bytes() const {
@@ -188,8 +195,10 @@ struct SharedMap {
 // on a tile's first block where the tile lies.
 struct StageHeader {
   float sfb[2];
-  i32 group, end;                   // of a grouped schedule: the tile's, see Tile
-  i32 row, column, k_blocks, more;  // more: bit 0: not the CTA's last tile; above it first - row
+  i32 group, end;  // of a grouped schedule: the tile's, see Tile
+  // more: bit 0: not the CTA's last tile; above it what lies before the group: of the tile's rows,
+  // or of k_groups' K.
+  i32 row, column, k_blocks, more;
 };
 
 DEEPGEMM_SHARED_CODE constexpr SharedMap shared_map(const GemmConfig& c) {
@@ -271,6 +280,8 @@ DEEPGEMM_SHARED_CODE constexpr const char* broken_rule(const GemmConfig& c) {
     return "C is not moved beside the ring of a grouped schedule";
   if (c.grouped() && !c.k_grouped() && c.epilogue == Epilogue::reduce)
     return "TMA does not add to rows of which some are another group's";
+  if (c.row_grouped() && c.epilogue == Epilogue::general && c.units() > 1)
+    return "the general epilogue of groups of rows takes one unit of 64 rows for each warpgroup";
   if (c.k_grouped() && (c.ordered || (c.scaled() && !c.column_scales)))
     return "groups of K have factors per column, and warpgroups that take no turns";
   if (c.ordered && c.consumers != 2) return "ordered needs two consumer warpgroups";

@@ -3,10 +3,10 @@
 
 #include "common/gemm_config.cuh"
 #include "common/gemm_params.cuh"
-#include "common/swizzle.cuh"
 #include "epilogue/cluster_sum.cuh"
 #include "epilogue/store.cuh"
 #include "mma/multiply.cuh"
+#include "pipeline/clear.cuh"
 #include "pipeline/ring.cuh"
 #include "scale/promote.cuh"
 #include "scheduler/schedule.cuh"
@@ -66,7 +66,7 @@ struct Consumer {
     tile.column = tile_column + group % C.consumers_n * C.group_columns();
     k_blocks = ptx::shuffle(place.z, 0);
     more = (flags & 1) != 0;
-    tile.first = tile_row + flags / 2;
+    tile.first = C.k_grouped() ? flags / 2 : tile_row + flags / 2;
     if constexpr (C.grouped()) {
       const ptx::Int4 group_and_end = ptx::load_shared_i32x4(ring.header());
       tile.group = ptx::shuffle(group_and_end.z, 0);
@@ -85,7 +85,9 @@ struct Consumer {
     return max_of(0, min_of(static_cast<int>(C.units()), ceil_div(rows, C.unit_pitch())));
   }
 
-  DEEPGEMM_DEVICE bool has_no_k() const { return C.k_grouped() && tile.end == 0; }
+  // Without factors a group without K is a stage of which nothing is kept: it takes no branch, over
+  // which the sums would have to live beside the accumulators.
+  DEEPGEMM_DEVICE bool has_no_k() const { return C.k_grouped() && C.scaled() && tile.end == 0; }
 
   // The tile of a group without K: its one stage has nothing to multiply.
   DEEPGEMM_DEVICE void pass_stage() {
@@ -93,21 +95,12 @@ struct Consumer {
     ring.advance();
   }
 
-  // Where a group's K ends inside a block, what follows in the stage is the next group's: zeros
-  // instead, in A and in B (0 times a NaN would be one). By all consumers, before any multiplies.
-  DEEPGEMM_DEVICE void clear_past_group() {
-    const int bytes = tile.end % C.stage_k() * bytes_of(C.a_type);
-    if (bytes == 0) return;
-    const int kept = bytes / 16 * 16;  // sizes are multiples of 16 bytes, or lie
-    const int units = (stage_span - kept) / 16;
-#pragma unroll 1
-    for (int i = ptx::thread_index(); i < (C.tile_m + C.tile_n) * units; i += C.consumers * 128) {
-      const int row = i / units;
-      const bool of_a = row < C.tile_m;
-      const u32 offset = (of_a ? row : row - C.tile_m) * stage_span + kept + i % units * 16;
-      ptx::store_shared_i32x4((of_a ? ring.a() : ring.b()) + swizzled(offset, stage_span), 0, 0, 0,
-                              0);
-    }
+  // Where a group's K begins or ends inside a stage, the rest of the stage is a neighbour's.
+  DEEPGEMM_DEVICE void clear_neighbours(bool first, bool last) {
+    const KeptK kept = {first ? tile.first : 0,
+                        last ? (tile.end - 1) % C.stage_k() + 1 : static_cast<int>(C.stage_k())};
+    if (kept.begin == 0 && kept.end == C.stage_k()) return;
+    clear_stage<C>(ring.a(), ring.b(), kept, ptx::thread_index());
     ptx::fence_async_proxy();
     ptx::named_barrier_sync(clear_barrier, C.consumers * 128);
   }
@@ -119,7 +112,7 @@ struct Consumer {
   DEEPGEMM_DEVICE void step(float (&sum)[C.units()][C.accumulators()]) {
     const int stage = ring.stage;
     const Scales<C> current = scales;
-    if constexpr (C.k_grouped() && Last) clear_past_group();
+    if constexpr (C.k_grouped() && Last) clear_neighbours(false, true);
 #pragma unroll
     for (int unit = Live - C.units(); unit < Live; ++unit) {
       const bool live = unit >= 0, last_unit = unit == Live - 1;
@@ -157,21 +150,19 @@ struct Consumer {
       for (int kb = 0; kb < k_blocks - 1; ++kb) step<false, Live>(sum);
       step<true, Live>(sum);
     } else {
-      accumulate_tile<Live>(sum);
+      accumulate_tile<Live>();
     }
   }
 
   // Without factors: the sums stay in WGMMA's accumulators over all of K, one K block is in flight
   // while the next one's WGMMAs are issued, and a stage is released when they have been.
   template <int Live>
-  DEEPGEMM_DEVICE void accumulate_tile(float (&sum)[C.units()][C.accumulators()]) {
+  DEEPGEMM_DEVICE void accumulate_tile() {
     int stage = ring.stage;
 #pragma unroll 1
     for (int kb = 0; kb < k_blocks; ++kb) {
       if (kb > 0) ring.wait_full();  // the first one's was waited for
-      if constexpr (C.k_grouped()) {
-        if (kb == k_blocks - 1) clear_past_group();
-      }
+      if constexpr (C.k_grouped()) clear_neighbours(kb == 0, kb == k_blocks - 1);
       if constexpr (Live > 0) {
         ptx::wgmma_fence();
         accumulate<C, 0>(operands, ring.stage, kb);
@@ -185,8 +176,13 @@ struct Consumer {
     }
     if constexpr (Live > 0) ptx::wgmma_wait();
     release<C>(ring, stage, writer);
-    if constexpr (Live > 0) read_partial<C.group_columns(), 0>(sum[0]);
-    if constexpr (Live > 1) read_partial<C.group_columns(), 1>(sum[1]);
+  }
+
+  // Its sums; of units that were not multiplied anything. Why apart from accumulate_tile(): sums
+  // that are read on some paths only would live beside the accumulators.
+  DEEPGEMM_DEVICE void read_sums(float (&sum)[C.units()][C.accumulators()]) {
+    read_partial<C.group_columns(), 0>(sum[0]);
+    if constexpr (C.units() > 1) read_partial<C.group_columns(), 1>(sum[1]);
   }
 };
 
@@ -208,13 +204,14 @@ DEEPGEMM_DEVICE void consume(const GemmParams& p, u32 shared) {
       consumer.pass_stage();
     } else {
       consumer.multiply_tile(sum, consumer.live_units());
+      if constexpr (!C.scaled()) consumer.read_sums(sum);
     }
     if constexpr (C.cluster_k > 1) {
       if (!sum_over_cluster<C>(sum, shared)) return;
     }
     place.tile = consumer.tile;
     store_tile<C>(sum, p, shared, consumer.group, place);
-    place.parts += C.units() * C.unit_parts();
+    place.parts += C.units() * C.unit_parts() / C.units_per_store();
   } while (consumer.more);
   if constexpr (C.epilogue == Epilogue::store || C.epilogue == Epilogue::reduce) {
     if (ptx::thread_index() % 128 == 0) ptx::tma_store_wait_read();

@@ -67,7 +67,9 @@ DEEPGEMM_DEVICE void produce_headers(const GemmParams& p, u32 shared) {
         if (ptx::lane_index() == 0) {
           const u32 header = ring.header();
           if (first + i == 0) {
-            const i32 before = C.row_grouped() ? tile.first - tile.row : 0;
+            const i32 before = C.k_grouped()     ? tile.first
+                               : C.row_grouped() ? tile.first - tile.row
+                                                 : 0;
             ptx::store_shared_i32x4(header + 16, tile.row, tile.column, range.count,
                                     before * 2 + more);
           }

@@ -8,7 +8,8 @@
 namespace deepgemm::device {
 
 // Of a grouped schedule also the tile's group, and between which rows the group lies; of k_groups
-// instead how much of K it has (end), where that begins, and its first block of factors.
+// instead from where on K is loaded, where in that the group's begins and ends (both 0: it has
+// none), and its first block of factors.
 struct Tile {
   i32 row = 0, column = 0;
   i32 group = 0, first = 0, end = 0;

@@ -14,11 +14,12 @@ namespace deepgemm::device {
 DEEPGEMM_DEVICE Tile place_of(const GroupTile& tile) {
   return {tile.row, tile.column, tile.group, tile.first, tile.end};
 }
-// K starts at multiples of 16 bytes for TMA, whatever the sizes say: they are multiples of 16, or
-// lie.
-DEEPGEMM_DEVICE Tile place_of(const KGroupTile& tile) {
-  return {tile.row,     tile.column, tile.group, tile.row, tile.k_end - tile.k,
-          tile.k & -16, tile.block};
+DEEPGEMM_DEVICE Tile place_of(const KGroupTile& tile, i32 k_align) {
+  const i32 start = aligned_down(tile.k, k_align);
+  const bool none = tile.k_end <= tile.k;
+  return {
+      tile.row, tile.column, tile.group, none ? 0 : tile.k - start, none ? 0 : tile.k_end - start,
+      start,    tile.block};
 }
 
 // A walk with the interface of a raster, one tile behind it, so that last() costs nothing. All
@@ -49,7 +50,11 @@ struct GroupedRaster {
   DEEPGEMM_DEVICE void advance() {
     found = walk.valid();
     if (!found) return;
-    now = place_of(walk.tile());
+    if constexpr (C.k_grouped()) {
+      now = place_of(walk.tile(), C.k_align());
+    } else {
+      now = place_of(walk.tile());
+    }
     walk.advance();
   }
 };
