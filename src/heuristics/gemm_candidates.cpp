@@ -35,6 +35,7 @@ constexpr Shape fast_shapes[] = {
 // For groups of E4M3, whose sizes are known on the device only: of rows, and of K.
 constexpr Shape row_group_shapes[] = {
     {256, 128, 2, 1, 3, 1, 1, 1, 1},
+    {128, 192, 2, 1, 4, 1, 1, 1, 0},
     {128, 128, 2, 1, 5, 1, 1, 1, 0},
     {64, 128, 1, 1, 8, 1, 1, 1, 0},
     {64, 96, 1, 1, 9, 1, 1, 1, 0},
@@ -42,6 +43,7 @@ constexpr Shape row_group_shapes[] = {
     {64, 32, 1, 1, 16, 1, 1, 1, 0},
 };
 constexpr Shape k_grouped_shapes[] = {
+    {192, 96, 3, 1, 5, 1, 1, 1, 0},
     {128, 128, 2, 1, 5, 1, 1, 1, 0},
     {64, 64, 1, 1, 12, 1, 1, 1, 0},
 };

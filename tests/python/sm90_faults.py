@@ -159,8 +159,7 @@ FAULTS = (
     Fault("C is sent before it is added", ADDS_C, STORE,
           "      ptx::mbarrier_wait(added, parts & 1);", ""),
     Fault("C is added before it has arrived", ADDS_C, STORE,
-          "    ptx::mbarrier_wait(shared + map.c_full + group * 8,\n"
-          "                       (place.parts + i / C.units_per_store()) & 1);", ""),
+          "    ptx::mbarrier_wait(shared + map.c_full + group * 8, (place.parts + i) & 1);", ""),
     Fault("no proxy fence after adding C", ADDS_C, STORE,
           "    ptx::fence_async_proxy();\n    ptx::mbarrier_arrive(shared + map.c_added",
           "    ptx::mbarrier_arrive(shared + map.c_added", "fence.proxy.async"),

@@ -119,8 +119,7 @@ struct GemmConfig {
   // stage of the ring is worth more than a second half of D. Without factors a stage fits into the
   // room of all units.
   DEEPGEMM_SHARED_CODE constexpr int units_per_store() const {
-    const bool one = staged_bytes() == 4 || (!scaled() && epilogue != Epilogue::accumulate);
-    return one ? 1 : units();
+    return staged_bytes() == 4 || !scaled() ? 1 : units();
   }
   DEEPGEMM_SHARED_CODE constexpr int staging_bytes() const {
     return units_per_store() * staged_part_bytes();
@@ -257,6 +256,8 @@ DEEPGEMM_SHARED_CODE constexpr const char* broken_rule(const GemmConfig& c) {
   if (bytes_of(c.out_type) == 1) return "FP8 output needs the general epilogue";
   if (c.epilogue == Epilogue::reduce && c.out_type != ElementType::f32)
     return "TMA adds to D in FP32: out_type must be f32";
+  if (c.epilogue == Epilogue::accumulate && c.scaled() && c.out_type != ElementType::f32)
+    return "C is added to products of FP8 in FP32: out_type must be f32";
   if (c.epilogue == Epilogue::accumulate && (c.consumers > 2 || !c.scales_by_tma))
     return "C is moved by one producer warp for each of at most 2 consumer warpgroups, which must "
            "have nothing else to do";

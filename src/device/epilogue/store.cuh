@@ -17,7 +17,7 @@ struct OutPlace {
   Tile tile;    // its first row and column; with a grouped schedule also whose they are
   u32 staging;  // its D buffer in shared memory
   int barrier;  // its named barrier
-  int parts;    // times that it has stored before
+  int parts;    // parts of units that it has stored before
 };
 
 template <ElementType Type>
@@ -266,32 +266,11 @@ DEEPGEMM_DEVICE void store_accumulated(float (&sum)[C.units()][C.accumulators()]
                                        int group, const OutPlace& place) {
   constexpr SharedMap map = shared_map(C);
 #pragma unroll
-  for (int i = 0; i < C.units() * C.unit_parts(); i += C.units_per_store()) {
-    ptx::mbarrier_wait(shared + map.c_full + group * 8,
-                       (place.parts + i / C.units_per_store()) & 1);
-#pragma unroll
-    for (int u = 0; u < C.units_per_store(); ++u) {
-      add_staged_part<C>(part_of<C>(sum[i / C.unit_parts() + u], i % C.unit_parts()),
-                         place.staging + u * C.staged_part_bytes());
-    }
+  for (int i = 0; i < C.units() * C.unit_parts(); ++i) {
+    ptx::mbarrier_wait(shared + map.c_full + group * 8, (place.parts + i) & 1);
+    add_staged_part<C>(part_of<C>(sum[i / C.unit_parts()], i % C.unit_parts()), place.staging);
     ptx::fence_async_proxy();
     ptx::mbarrier_arrive(shared + map.c_added + group * 8);
-  }
-}
-
-// C of the units (or the part of one) that leave together.
-template <GemmConfig C>
-DEEPGEMM_DEVICE void load_c(const GemmParams& p, const OutPlace& place, int first_unit, int part,
-                            u32 full) {
-  ptx::mbarrier_arm(full, C.staging_bytes());
-#pragma unroll
-  for (int u = 0; u < C.units_per_store(); ++u) {
-#pragma unroll
-    for (int chunk = 0; chunk < C.part_columns() / C.chunk_columns(); ++chunk) {
-      ptx::tma_load_2d(place.staging + u * C.staged_part_bytes() + chunk * C.chunk_bytes(), p.c,
-                       place.tile.column + part * C.part_columns() + chunk * C.chunk_columns(),
-                       place.tile.row + (first_unit + u) * C.unit_pitch(), full);
-    }
   }
 }
 
@@ -315,9 +294,18 @@ DEEPGEMM_DEVICE void move_c(const GemmParams& p, u32 shared, int group) {
     place.tile.row = tile.row + group / C.consumers_n * unit_rows;
     place.tile.column = tile.column + group % C.consumers_n * C.group_columns();
 #pragma unroll 1
-    for (int i = 0; i < C.units() * C.unit_parts(); i += C.units_per_store(), ++parts) {
+    for (int i = 0; i < C.units() * C.unit_parts(); ++i, ++parts) {
       const int unit = i / C.unit_parts(), part = i % C.unit_parts();
-      if (issues) load_c<C>(p, place, unit, part, full);
+      if (issues) {
+        ptx::mbarrier_arm(full, C.staging_bytes());
+        const int column = place.tile.column + part * C.part_columns();
+#pragma unroll
+        for (int chunk = 0; chunk < C.part_columns() / C.chunk_columns(); ++chunk) {
+          ptx::tma_load_2d(place.staging + chunk * C.chunk_bytes(), p.c,
+                           column + chunk * C.chunk_columns(),
+                           place.tile.row + unit * C.unit_pitch(), full);
+        }
+      }
       ptx::mbarrier_wait(added, parts & 1);
       if (issues) {
         send_units<C>(p, place, unit, part);

@@ -211,7 +211,7 @@ DEEPGEMM_DEVICE void consume(const GemmParams& p, u32 shared) {
     }
     place.tile = consumer.tile;
     store_tile<C>(sum, p, shared, consumer.group, place);
-    place.parts += C.units() * C.unit_parts() / C.units_per_store();
+    place.parts += C.units() * C.unit_parts();
   } while (consumer.more);
   if constexpr (C.epilogue == Epilogue::store || C.epilogue == Epilogue::reduce) {
     if (ptx::thread_index() % 128 == 0) ptx::tma_store_wait_read();
