@@ -48,6 +48,7 @@ TESTED_BY: dict[str, str] = {
     "src/jit/nvrtc_api.cpp": "tests/cpp/nvrtc_test.cpp",
     "src/jit/nvrtc_compiler.cpp": "tests/cpp/nvrtc_test.cpp",
     "src/jit/nvrtc_search.cpp": "tests/cpp/nvrtc_test.cpp",
+    "src/ops/batches.cpp": "tests/cpp/ops_batched_gemm_test.cpp",
     "src/ops/checks.cpp": "tests/cpp/ops_gemm_test.cpp",
     "src/ops/granularity.cpp": "tests/cpp/ops_gemm_test.cpp",
     "src/ops/product_checks.cpp": "tests/cpp/ops_gemm_test.cpp",

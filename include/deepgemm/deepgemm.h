@@ -70,7 +70,8 @@ typedef struct deepgemm_granularity {
 
 /* out = activation(alpha * A @ B + bias) + c. Pointers that are NULL are absent; a granularity that
  * is NULL is inferred from the shape of sf. Factors lie as their values do: for a [K, M] a, a_sf is
- * [K blocks, row blocks], and so for a [K, N] b. A granularity is (rows, k) in every layout. */
+ * [K blocks, row blocks], and so for a [K, N] b. A granularity is (rows, k) in every layout. An a
+ * or b of rank 3 makes a batch, out [B, M, N]: see gemm.hpp. */
 typedef struct deepgemm_gemm_args {
   uint64_t struct_bytes;
   const deepgemm_tensor* a;

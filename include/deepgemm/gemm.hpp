@@ -16,14 +16,20 @@ namespace deepgemm {
 using Stream = CUstream_st*;
 
 // out = activation(alpha * A @ B + bias) + c
-//   a, b   [M, K], [N, K] as `layout` names them (rank 2). Both scaled or unscaled in any mix; the
-//          factors lie as the values do (see ScaledView).
+//   a, b   [M, K], [N, K] as `layout` names them. Both scaled or unscaled in any mix; the factors
+//          lie as the values do (see ScaledView).
 //   out    [M, N] bfloat16, float16, float32 or float8 (then divided by out_scale and saturated).
 //          Its strides are honoured; zero or overlapping strides are refused. Not overlapping
 //          a, b, bias; c may be out itself.
 //   c      [M, N] of out's dtype or float32. A float8 c counts c * out_scale: what a float8 out
 //          of the same out_scale stands for.
 //   bias   [N], float32, bfloat16 or float16.
+// A batch of B products, if a or b has rank 3 (B first, the rest as above):
+//   a, b   B matrices, or one for all: of rank 2, a batch extent of 1, or a batch stride of 0. The
+//          factors of rank 3 values are [B, ...], or one matrix of them, or one factor, for all.
+//   out    [B, M, N]; the batch is its outermost dimension in memory.
+//   c      [B, M, N], out itself or apart from it; or one matrix for all, as a and b.
+//   bias   [N], for all.
 struct GemmArgs {
   ScaledView a;
   ScaledView b;

@@ -20,9 +20,10 @@ constexpr bool b_is_k_by_n(Layout layout) noexcept {
 // gelu is the exact erf form, gelu_tanh the tanh approximation.
 enum class Activation : std::uint8_t { none, relu, gelu, gelu_tanh, silu };
 
-// out[M, N] = activation(alpha * A @ B + bias) + c
+// out[M, N] = activation(alpha * A @ B + bias) + c, `batch` times
 struct GemmProblem {
   std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t batch = 1;
   DType a_dtype = DType::float8_e4m3fn;
   DType b_dtype = DType::float8_e4m3fn;
   DType out_dtype = DType::bfloat16;

@@ -185,13 +185,26 @@ void import_extras(const GemmHandles& handles, GemmCall& call) {
   if (call.bias) call.args.bias = call.bias->view;
 }
 
+// Ranks alone, which tell the shape of a new out; everything else is checked by the operation.
+void require_matrix_or_batch(const TensorView& view, const char* operand, const char* shapes) {
+  if (view.rank != 3) require_rank_of(view, operand, 2, shapes);
+}
+
+std::int64_t matrices_in(const TensorView& view) { return view.rank == 3 ? view.shape[0] : 1; }
+
 void set_layout(Layout layout, GemmCall& call) {
-  require_rank_of(call.a.values.view, "a", 2, a_is_k_by_m(layout) ? "[K, M]" : "[M, K]");
-  require_rank_of(call.b.values.view, "b", 2, b_is_k_by_n(layout) ? "[K, N]" : "[N, K]");
+  const TensorView &a = call.a.values.view, &b = call.b.values.view;
+  const bool a_t = a_is_k_by_m(layout), b_t = b_is_k_by_n(layout);
+  require_matrix_or_batch(a, "a",
+                          a_t ? "[K, M], or rank 3, [B, K, M]" : "[M, K], or rank 3, [B, M, K]");
+  require_matrix_or_batch(b, "b",
+                          b_t ? "[K, N], or rank 3, [B, K, N]" : "[N, K], or rank 3, [B, N, K]");
   call.args.layout = layout;
   turn_granularities(layout, call.a, call.b);
-  call.m = call.a.values.view.shape[a_is_k_by_m(layout) ? 1 : 0];
-  call.n = call.b.values.view.shape[b_is_k_by_n(layout) ? 1 : 0];
+  call.m = a.shape[a.rank - (a_t ? 1 : 2)];
+  call.n = b.shape[b.rank - (b_t ? 1 : 2)];
+  call.batched = a.rank == 3 || b.rank == 3;
+  call.batch = matrices_in(a) == 1 ? matrices_in(b) : matrices_in(a);
 }
 
 }  // namespace

@@ -53,10 +53,12 @@ struct GemmCall {
   Operand a, b;
   std::optional<Array> out, c, bias;
   GemmArgs args;
-  std::int64_t m = 0, n = 0;
+  std::int64_t batch = 1, m = 0, n = 0;
+  bool batched = false;  // out has rank 3
   DType out_dtype = DType::bfloat16;
 };
-// Imports everything; `out` stays unset if None was given, with m, n and out_dtype to allocate it.
+// Imports everything; `out` stays unset if None was given, with its shape and out_dtype to allocate
+// it.
 GemmCall import_gemm(const GemmHandles& handles);
 
 // Options of this thread (deepgemm.options), for a device; the stream is the caller's.

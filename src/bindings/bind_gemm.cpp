@@ -29,7 +29,8 @@ nb::object gemm_binding(nb::handle a, nb::handle b, nb::handle out, nb::handle c
   options.accumulate_in_f64 = parse_flag(accumulate_in_f64, "accumulate_in_f64");
   std::optional<Output> output;
   if (!call.out) {
-    output = allocate_like(like, call.out_dtype, {call.m, call.n});
+    output = call.batched ? allocate_like(like, call.out_dtype, {call.batch, call.m, call.n})
+                          : allocate_like(like, call.out_dtype, {call.m, call.n});
     call.args.out = output->array.view;
   }
   {

@@ -79,7 +79,10 @@ nb::dict report_gemm(nb::handle a, nb::handle b, nb::handle out, nb::handle c, n
   GemmCall call = import_gemm(
       {a, b, out, c, bias, activation, alpha, out_dtype, out_scale, layout, granularity});
   if (!call.out) {
-    call.args.out = make_view(nullptr, call.out_dtype, {call.m, call.n}, call.args.a.values.device);
+    const Device where = call.args.a.values.device;
+    call.args.out = call.batched
+                        ? make_view(nullptr, call.out_dtype, {call.batch, call.m, call.n}, where)
+                        : make_view(nullptr, call.out_dtype, {call.m, call.n}, where);
   }
   return report(call.args, policy, parse_optional_int(device, "device"), call.args.a.values.device,
                 compile);

@@ -109,7 +109,7 @@ double predict(const GemmConfig& c, const GemmRequest& r, std::int64_t waves) {
 const TunedGemm* tuned_for(const GemmConfig& c, const GemmRequest& r) {
   const int kind = kind_of(c);
   const int swept_bytes = kind == 0 || kind == 4 || kind == 8 ? 2 : 4;
-  if (r.schedule != device::Schedule::dense) return nullptr;
+  if (r.schedule != device::Schedule::dense || r.groups != 1) return nullptr;
   if (r.num_sms != swept_sms || device::bytes_of(r.out_type) != swept_bytes) return nullptr;
   const std::int64_t row_tiles = ceil_div(r.m, std::int64_t{device::unit_rows});
   for (const TunedGemm& t : tuned_gemm) {
@@ -142,7 +142,7 @@ GemmChoice cost(const GemmConfig& config, const GemmRequest& r) {
   const std::int64_t clusters_n = ceil_div(r.n, std::int64_t{config.tile_n} * config.cluster_n);
   const std::int64_t resident = std::max(1, r.num_sms / cluster);
   std::int64_t clusters =
-      clusters_n * ceil_div(r.m, std::int64_t{config.tile_m} * config.cluster_m);
+      r.groups * clusters_n * ceil_div(r.m, std::int64_t{config.tile_m} * config.cluster_m);
   if (config.grouped()) {
     const double per_group = tiles_of_group(config, r.m).count * static_cast<double>(clusters_n);
     clusters = static_cast<std::int64_t>(std::ceil(per_group * static_cast<double>(r.groups)));
@@ -196,8 +196,8 @@ GemmConfig overridden(GemmConfig config, const Policy& policy) {
 bool can_split(const GemmConfig& config, const GemmRequest& r) {
   // Clusters of 4 fit on 120 of an H200's 132 SMs.
   const int sms = config.cluster_k > 2 ? r.num_sms * 10 / 11 : r.num_sms;
-  const std::int64_t tiles =
-      ceil_div(r.m, std::int64_t{config.tile_m}) * ceil_div(r.n, std::int64_t{config.tile_n});
+  const std::int64_t tiles = r.groups * ceil_div(r.m, std::int64_t{config.tile_m}) *
+                             ceil_div(r.n, std::int64_t{config.tile_n});
   return tiles * config.cluster_k <= sms &&
          ceil_div(r.k, std::int64_t{config.stage_k()}) >= config.cluster_k;
 }

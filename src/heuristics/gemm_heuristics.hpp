@@ -23,8 +23,8 @@ struct GemmRequest {
   device::Epilogue epilogue = device::Epilogue::store;
   bool column_scales = false;  // factors of B per column, else per 128 columns
   bool a_mn_major = false, b_mn_major = false;
-  // Of a grouped schedule: how many products of the extents above there are about; m is what a
-  // group may have in the mean, and most_m what it may have at most.
+  // How many products of the extents above there are: of a batch; of a grouped schedule about,
+  // where m is what a group may have in the mean, and most_m what it may have at most.
   device::Schedule schedule = device::Schedule::dense;
   std::int64_t groups = 1, most_m = 0;
   int num_sms = 132;  // that the kernel may occupy, at least 1: no more CTAs than that

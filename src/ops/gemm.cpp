@@ -2,14 +2,18 @@
 #include "deepgemm/gemm.hpp"
 
 #include <cmath>
-#include <optional>
+#include <initializer_list>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "backend/cpu/cpu_backend.hpp"
 #include "core/text.hpp"
+#include "ops/batches.hpp"
 #include "ops/checks.hpp"
 #include "ops/granularity.hpp"
 #include "ops/product_checks.hpp"
+#include "ops/stacks.hpp"
 #include "plan/cuda_backend.hpp"
 
 namespace deepgemm {
@@ -17,22 +21,56 @@ namespace {
 
 using ops::Operand;
 
-// M, N and K of a and b, which must agree on K.
+constexpr const char* shape_of_a(Layout layout, bool batched) {
+  return a_is_k_by_m(layout) ? (batched ? "[B, K, M]" : "[K, M]")
+                             : (batched ? "[B, M, K]" : "[M, K]");
+}
+constexpr const char* shape_of_b(Layout layout, bool batched) {
+  return b_is_k_by_n(layout) ? (batched ? "[B, K, N]" : "[K, N]")
+                             : (batched ? "[B, N, K]" : "[N, K]");
+}
+
+void check_values(const Operand& operand, const char* matrix, const char* batch) {
+  if (operand.view.rank == 3) {
+    ops::check_multiplicand(operand, 3, batch);
+  } else {
+    const bool fits = operand.view.rank == 2;
+    ops::check_multiplicand(operand, 2,
+                            fits ? std::string() : join(matrix, ", or rank 3, ", batch));
+  }
+}
+
+// M, N and K of a and b, which must agree on K, and on how many products there are.
 void read_extents(const GemmArgs& args, GemmProblem& problem) {
   const TensorView& a = args.a.values;
   const TensorView& b = args.b.values;
-  bool a_t = a_is_k_by_m(args.layout), b_t = b_is_k_by_n(args.layout);
-  ops::check_multiplicand({"a", a}, 2, a_t ? "[K, M]" : "[M, K]");
-  ops::check_multiplicand({"b", b}, 2, b_t ? "[K, N]" : "[N, K]");
-  problem.m = a.shape[a_t ? 1 : 0];
-  problem.k = a.shape[a_t ? 0 : 1];
-  problem.n = b.shape[b_t ? 1 : 0];
-  std::int64_t b_k = b.shape[b_t ? 0 : 1];
-  if (b_k == problem.k) return;
+  const Layout layout = args.layout;
+  check_values({"a", a}, shape_of_a(layout, false), shape_of_a(layout, true));
+  check_values({"b", b}, shape_of_b(layout, false), shape_of_b(layout, true));
+  const int a_rows = a.rank - (a_is_k_by_m(layout) ? 1 : 2), a_depth = 2 * a.rank - 3 - a_rows;
+  const int b_rows = b.rank - (b_is_k_by_n(layout) ? 1 : 2), b_depth = 2 * b.rank - 3 - b_rows;
+  problem.m = a.shape[a_rows];
+  problem.k = a.shape[a_depth];
+  problem.n = b.shape[b_rows];
+  if (b.shape[b_depth] == problem.k) {
+    problem.batch = ops::batch_of(args);
+    return;
+  }
   throw ValueError(complaint(
-      "b", join("shape ", ops::shape_text(b), ", K = ", b_k), join("K = ", problem.k),
-      join("a has shape ", ops::shape_text(a), "; layout \"", ops::layout_name(args.layout),
-           "\" reads a as ", a_t ? "[K, M]" : "[M, K]", " and b as ", b_t ? "[K, N]" : "[N, K]")));
+      "b", join("shape ", ops::shape_text(b), ", K = ", b.shape[b_depth]), join("K = ", problem.k),
+      join("a has shape ", ops::shape_text(a), "; layout \"", ops::layout_name(layout),
+           "\" reads a as ", shape_of_a(layout, a.rank == 3), " and b as ",
+           shape_of_b(layout, b.rank == 3))));
+}
+
+// Of one matrix of rows x k; a batch of them may have its own factors or share one's.
+Granularity check_factors(const Operand& values, std::string_view sf_name, const ScaledView& x,
+                          std::int64_t rows, std::int64_t k, std::span<const Granularity> readings,
+                          std::string_view turned_by) {
+  if (values.view.rank == 3) {
+    return ops::resolve_stack(values.name, sf_name, x, readings, turned_by, ops::of_batch);
+  }
+  return ops::resolve_granularity(values.name, sf_name, x, rows, k, readings, turned_by);
 }
 
 void check_scaling(const GemmArgs& args, GemmProblem& problem) {
@@ -43,18 +81,27 @@ void check_scaling(const GemmArgs& args, GemmProblem& problem) {
   problem.b_scaled = args.b.sf.has_value();
   const std::string_view layout = ops::layout_name(args.layout), rows_first;
   problem.a_granularity =
-      ops::resolve_granularity("a", "sfa", args.a, problem.m, problem.k, ops::readings_of_rows(),
-                               a_is_k_by_m(args.layout) ? layout : rows_first);
+      check_factors(reference, "sfa", args.a, problem.m, problem.k, ops::readings_of_rows(),
+                    a_is_k_by_m(args.layout) ? layout : rows_first);
   problem.b_granularity =
-      ops::resolve_granularity("b", "sfb", args.b, problem.n, problem.k, ops::readings_of_blocks(),
-                               b_is_k_by_n(args.layout) ? layout : rows_first);
+      check_factors({"b", args.b.values}, "sfb", args.b, problem.n, problem.k,
+                    ops::readings_of_blocks(), b_is_k_by_n(args.layout) ? layout : rows_first);
 }
 
 void check_out(const GemmArgs& args, const GemmProblem& problem) {
-  ops::check_result(
-      {"out", args.out},
-      {DType::bfloat16, DType::float16, DType::float32, DType::float8_e4m3fn, DType::float8_e5m2},
-      {problem.m, problem.n}, "[M, N]", {"a", args.a.values});
+  const Operand out{"out", args.out}, reference{"a", args.a.values};
+  const auto check = [&](std::initializer_list<std::int64_t> shape, std::string_view what) {
+    ops::check_result(
+        out,
+        {DType::bfloat16, DType::float16, DType::float32, DType::float8_e4m3fn, DType::float8_e5m2},
+        shape, what, reference);
+  };
+  if (ops::is_batched(args)) {
+    check({problem.batch, problem.m, problem.n}, "[B, M, N]");
+    ops::check_groups_outermost(out, ops::of_batch);
+  } else {
+    check({problem.m, problem.n}, "[M, N]");
+  }
   if (!(std::isfinite(args.out_scale) && args.out_scale > 0)) {
     throw ValueError(complaint("out_scale", to_text(args.out_scale), "a finite number above 0"));
   }
@@ -64,13 +111,15 @@ void check_out(const GemmArgs& args, const GemmProblem& problem) {
   }
 }
 
-void check_c_and_bias(const GemmArgs& args, const GemmProblem& problem) {
-  const Operand reference{"a", args.a.values};
-  if (args.c) {
-    ops::check_addend({"c", *args.c}, {"out", args.out}, {problem.m, problem.n}, "[M, N]",
+void check_c(const TensorView& c, const GemmArgs& args, const GemmProblem& problem) {
+  const Operand out{"out", args.out}, reference{"a", args.a.values};
+  if (ops::is_batched(args)) {
+    ops::check_addend({"c", ops::batched_addend(c, problem)}, out,
+                      {problem.batch, problem.m, problem.n}, "[B, M, N], or [M, N] for all",
                       reference);
+  } else {
+    ops::check_addend({"c", c}, out, {problem.m, problem.n}, "[M, N]", reference);
   }
-  if (args.bias) ops::check_bias({"bias", *args.bias}, {problem.n}, "[N]", reference);
 }
 
 }  // namespace
@@ -83,7 +132,9 @@ GemmProblem make_problem(const GemmArgs& args) {
   ops::check_device({"b", args.b.values}, {"a", args.a.values});
   check_scaling(args, problem);
   check_out(args, problem);
-  check_c_and_bias(args, problem);
+  const Operand reference{"a", args.a.values};
+  if (args.c) check_c(*args.c, args, problem);
+  if (args.bias) ops::check_bias({"bias", *args.bias}, {problem.n}, "[N]", reference);
   ops::for_each_input(
       args, [&](const Operand& input) { ops::check_no_overlap({"out", args.out}, input); });
   problem.a_dtype = args.a.values.dtype;
@@ -98,18 +149,20 @@ GemmProblem make_problem(const GemmArgs& args) {
 }
 
 void gemm(const GemmArgs& given, const CallOptions& options) {
-  GemmProblem problem = make_problem(given);
+  const GemmProblem problem = make_problem(given);
   ops::check_memory(given);
   ops::check_sms(options);
-  if (problem.m == 0 || problem.n == 0) return;
-  const std::optional<GemmArgs> turned = ops::with_scales_by_rows(given);
-  const GemmArgs& args = turned ? *turned : given;
+  if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return;
+  const ops::FirstProduct first = ops::first_product(given, problem);
+  const GemmArgs& args = first.changed ? *first.changed : given;
   if (args.a.values.device.kind == DeviceKind::cpu) {
-    cpu::gemm(problem, args, options.accumulate_in_f64);
+    plan::for_each_product(args, first.batch, [&](const GemmArgs& product, std::int64_t) {
+      cpu::gemm(problem, product, options.accumulate_in_f64);
+    });
     return;
   }
   ops::check_f64(options, args.a.values.device);
-  plan::gemm(problem, args, options);
+  plan::gemm(problem, args, first.batch, options);
 }
 
 }  // namespace deepgemm

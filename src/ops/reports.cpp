@@ -6,7 +6,7 @@
 
 #include "core/text.hpp"
 #include "deepgemm/runtime.hpp"
-#include "ops/granularity.hpp"
+#include "ops/batches.hpp"
 #include "plan/gemm_plan.hpp"
 #include "plan/hopper.hpp"
 #include "plan/kernel_specs.hpp"
@@ -58,10 +58,11 @@ plan::SmBudget budget_of(const ReportOptions& options) {
   return plan::sm_budget(present, options.num_sms, options.policy);
 }
 
-plan::GemmPlan plan_of(const GemmArgs& args, const ReportOptions& options) {
-  const std::optional<GemmArgs> turned = ops::with_scales_by_rows(args);
-  return plan::make_gemm_plan(make_problem(args), turned ? *turned : args, options.policy,
-                              budget_of(options));
+plan::GemmPlan plan_of(const GemmProblem& problem, const GemmArgs& args,
+                       const ReportOptions& options) {
+  const ops::FirstProduct first = ops::first_product(args, problem);
+  return plan::make_gemm_plan(problem, first.changed ? *first.changed : args, options.policy,
+                              budget_of(options), first.batch);
 }
 
 CandidateReport candidate(const heuristics::GemmChoice& choice) {
@@ -93,9 +94,10 @@ CandidateReport candidate(const heuristics::DecodeChoice& choice) {
 }
 
 std::vector<CandidateReport> candidates_of(const GemmArgs& args, const ReportOptions& options) {
-  const std::optional<GemmArgs> turned = ops::with_scales_by_rows(args);
-  const plan::GemmCandidates found =
-      plan::gemm_candidates(make_problem(args), turned ? *turned : args, budget_of(options));
+  const GemmProblem problem = make_problem(args);
+  const ops::FirstProduct first = ops::first_product(args, problem);
+  const plan::GemmCandidates found = plan::gemm_candidates(
+      problem, first.changed ? *first.changed : args, budget_of(options), first.batch);
   std::vector<CandidateReport> persistent, decode, reports;
   for (const auto& choice : found.persistent) persistent.push_back(candidate(choice));
   for (const auto& choice : found.decode) decode.push_back(candidate(choice));
@@ -156,13 +158,15 @@ std::vector<Selectable> all_selectable() {
 }  // namespace
 
 KernelReport explain(const GemmArgs& args, const ReportOptions& options) {
-  KernelReport report = report_of(plan_of(args, options));
+  const GemmProblem problem = make_problem(args);
+  KernelReport report = report_of(plan_of(problem, args, options));
+  if (problem.batch != 1) report.fields.emplace_back("batch", to_text(problem.batch));
   report.candidates = candidates_of(args, options);
   return report;
 }
 
 KernelReport prepare(const GemmArgs& args, const ReportOptions& options) {
-  const plan::GemmPlan p = plan_of(args, options);
+  const plan::GemmPlan p = plan_of(make_problem(args), args, options);
   KernelReport report = report_of(p);
   if (options.device < 0 || !options.load) {
     const jit::Cubin cubin = jit::get_cubin(p.spec);

@@ -5,10 +5,13 @@
 #include "deepgemm/gemm.hpp"
 #include "deepgemm/grouped.hpp"
 #include "deepgemm/quantize.hpp"
+#include "plan/gemm_batch.hpp"
 
 namespace deepgemm::plan {
 
-void gemm(const GemmProblem& problem, const GemmArgs& args, const CallOptions& options);
+// `first`: of the first matrices, all of rank 2, and every sf as [rows, k].
+void gemm(const GemmProblem& problem, const GemmArgs& first, const GemmBatch& batch,
+          const CallOptions& options);
 // problem = make_problem(args). sf of a stack is [G, rows, k] (strides of 0 where one element is
 // for all), that of a matrix [rows, k], in every layout. The values of the group vectors are
 // unchecked.

@@ -22,15 +22,13 @@ void set_out(const TensorView& out, void*& data, device::i64& row, device::i64& 
   column = out.strides[1];
 }
 
-// `layout` is null for a dense product.
 device::GemmParams gemm_params(const GemmPlan& plan, const GemmProblem& p, const GemmArgs& args,
-                               const GroupLayout* layout, bool constant_b) {
+                               const GroupLayout& stack, bool constant_b) {
   const device::GemmConfig& c = plan.choice.config;
   const RowsByK a = operand_a(args, p), b = operand_b(args, p);
   auto map = [&](const TmaMatrix& matrix, std::int64_t count, std::int64_t apart) {
-    return tensor_map(layout ? stacked(matrix, count, apart) : matrix);
+    return tensor_map(c.stacked() ? stacked(matrix, count, apart) : matrix);
   };
-  const GroupLayout none, &stack = layout ? *layout : none;
   device::GemmParams params{};
   params.a = map(a_matrix(a, c), stack.a_matrices(), stack.a);
   params.b = map(b_matrix(b, c), stack.b_matrices(), stack.b);
@@ -48,10 +46,12 @@ device::GemmParams gemm_params(const GemmPlan& plan, const GemmProblem& p, const
                    stack.out,
                    stack.bias,
                    stack.c,
-                   stack.kind == GroupKind::masked ? 1 : 0,
+                   stack.a_stacked,
+                   stack.b_stacked,
+                   stack.out_stacked,
                    static_cast<int>(std::min<std::int64_t>(stack.blocks, device::max_group_tiles))};
   if (c.epilogue == device::Epilogue::accumulate)
-    params.c = tensor_map(out_matrix(*args.c, c, "c"));
+    params.c = map(out_matrix(*args.c, c, "c"), stack.out_matrices(), stack.c);
   set_factors(a, params.sfa_data, params.sfa_row, params.sfa_k);
   set_factors(b, params.sfb_data, params.sfb_row, params.sfb_k);
   set_out(args.out, params.out_data, params.out_row, params.out_column);
@@ -64,6 +64,7 @@ device::GemmParams gemm_params(const GemmPlan& plan, const GemmProblem& p, const
   params.raster_group = plan.choice.raster_group;
   params.raster_along_n = plan.choice.raster_along_n;
   params.constant_b = constant_b;
+  params.batch = static_cast<int>(stack.groups);
   return params;
 }
 
@@ -98,10 +99,11 @@ driver::LaunchShape shape_of(const GemmPlan& plan, const CallOptions& options) {
 }  // namespace
 
 void run(const GemmPlan& plan, CUfunction function, const GemmProblem& problem,
-         const GemmArgs& args, const CallOptions& options) {
+         const GemmArgs& args, const GemmBatch& batch, const CallOptions& options) {
   const driver::LaunchShape shape = shape_of(plan, options);
   if (plan.kernel == GemmKernel::persistent) {
-    device::GemmParams params = gemm_params(plan, problem, args, nullptr, options.constant_b);
+    device::GemmParams params =
+        gemm_params(plan, problem, args, batch_layout(batch), options.constant_b);
     driver::launch(function, shape, options.stream, &params);
   } else if (plan.kernel == GemmKernel::decode) {
     device::DecodeParams params = decode_params(plan, problem, args, options.constant_b);
@@ -115,7 +117,7 @@ void run(const GemmPlan& plan, CUfunction function, const GemmProblem& problem,
 void run(const GemmPlan& plan, CUfunction function, const GroupedCall& call,
          const CallOptions& options) {
   device::GemmParams params =
-      gemm_params(plan, call.product, call.first, &call.layout, options.constant_b);
+      gemm_params(plan, call.product, call.first, call.layout, options.constant_b);
   driver::launch(function, shape_of(plan, options), options.stream, &params);
 }
 

@@ -6,6 +6,7 @@
 #include "core/math.hpp"
 #include "core/text.hpp"
 #include "plan/gemm_policy.hpp"
+#include "plan/grouped_call.hpp"
 #include "plan/kernel_specs.hpp"
 #include "plan/tma_matrices.hpp"
 
@@ -175,6 +176,37 @@ bool decode_is_faster(const heuristics::DecodeRequest& decode,
          heuristics::candidates(persistent).front().predicted_us;
 }
 
+// Whether one launch can take all products of a batch: 16-bit operands come as stacks.
+bool is_stack_of_tiles(const GemmProblem& p, const RowsByK& a, const RowsByK& b,
+                       const GemmBatch& batch) {
+  if (batch.count == 1 || !is_16bit(p.a_dtype)) return false;
+  const GroupLayout stack = batch_layout(batch);
+  const GemmConfig some = smallest_config(p, a, b);
+  constexpr std::int64_t least_rows = 64, least_columns = 32;  // of a tile
+  const std::int64_t tiles =
+      product_or_max({ceil_div(p.m, least_rows), ceil_div(p.n, least_columns), batch.count});
+  return broken_rule(stacked(a_matrix(a, some), stack.a_matrices(), stack.a)).empty() &&
+         broken_rule(stacked(b_matrix(b, some), stack.b_matrices(), stack.b)).empty() &&
+         tiles <= device::max_group_tiles;
+}
+
+// Whether TMA moves a stack that begins with `first` in the boxes of out.
+bool moves_by_tma(const TensorView& first, const GemmBatch& batch, std::int64_t apart) {
+  GemmConfig config;
+  config.out_type = element_type(first.dtype);
+  return apart != 0 &&
+         broken_rule(stacked(out_matrix(first, config, "out"), batch.count, apart)).empty();
+}
+
+// Turns the request for one product into that for all of a batch.
+void ask_for_batch(heuristics::GemmRequest& request, const GemmArgs& args, const GemmBatch& batch) {
+  request.groups = batch.count;
+  const bool by_tma = request.epilogue != device::Epilogue::general &&
+                      moves_by_tma(args.out, batch, batch.out) &&
+                      (!args.c || moves_by_tma(*args.c, batch, batch.c));
+  if (!by_tma) request.epilogue = device::Epilogue::general;
+}
+
 }  // namespace
 
 GemmConfig smallest_config(const GemmProblem& p, const RowsByK& a, const RowsByK& b) {
@@ -236,35 +268,45 @@ GemmPlan persistent_plan(const heuristics::GemmRequest& request, const Policy* p
 }
 
 GemmPlan make_gemm_plan(const GemmProblem& problem, const GemmArgs& args, const Policy* policy,
-                        const SmBudget& sms) {
+                        const SmBudget& sms, const GemmBatch& batch) {
   using Choice = WantedKernel::Choice;
   const WantedKernel wanted = wanted_kernel(policy);
   if (wanted.choice == Choice::general) return general_plan(problem, "policy asks for it");
   const RowsByK a = operand_a(args, problem), b = operand_b(args, problem);
-  const std::string no_fp8 = why_not_persistent(problem, a, b);
-  if (wanted.choice != Choice::any) check_possible(wanted, no_fp8);
-  if (!no_fp8.empty()) return general_plan(problem, no_fp8);
+  const std::string no_tiles = why_not_persistent(problem, a, b);
+  if (wanted.choice != Choice::any) check_possible(wanted, no_tiles);
+  if (!no_tiles.empty()) return general_plan(problem, no_tiles);
 
-  const heuristics::GemmRequest persistent = persistent_request(problem, args, a, b, sms.count);
-  if (wanted.choice == Choice::persistent) return persistent_plan(persistent, policy);
+  heuristics::GemmRequest request = persistent_request(problem, args, a, b, sms.count);
+  if (wanted.choice != Choice::decode && is_stack_of_tiles(problem, a, b, batch)) {
+    ask_for_batch(request, args, batch);
+    GemmPlan plan = persistent_plan(request, policy);
+    plan.whole_batch = true;
+    return plan;
+  }
+  if (wanted.choice == Choice::persistent) return persistent_plan(request, policy);
   const heuristics::DecodeRequest decode = decode_request(problem, args, sms);
   const std::string no_decode = why_not_decode(problem, a, b, decode);
   if (wanted.choice == Choice::decode) {
     check_possible(wanted, no_decode);
     return decode_plan(decode, policy);
   }
-  if (no_decode.empty() && decode_is_faster(decode, persistent)) return decode_plan(decode, policy);
-  return persistent_plan(persistent, policy);
+  if (no_decode.empty() && decode_is_faster(decode, request)) return decode_plan(decode, policy);
+  return persistent_plan(request, policy);
 }
 
 GemmCandidates gemm_candidates(const GemmProblem& problem, const GemmArgs& args,
-                               const SmBudget& sms) {
+                               const SmBudget& sms, const GemmBatch& batch) {
   const RowsByK a = operand_a(args, problem), b = operand_b(args, problem);
   GemmCandidates found;
   if (!why_not_persistent(problem, a, b).empty()) return found;
-  found.persistent = heuristics::candidates(persistent_request(problem, args, a, b, sms.count));
+  heuristics::GemmRequest request = persistent_request(problem, args, a, b, sms.count);
+  const bool stack = is_stack_of_tiles(problem, a, b, batch);
+  if (stack) ask_for_batch(request, args, batch);
+  found.persistent = heuristics::candidates(request);
   const heuristics::DecodeRequest decode = decode_request(problem, args, sms);
-  if (why_not_decode(problem, a, b, decode).empty()) found.decode = heuristics::candidates(decode);
+  if (!stack && why_not_decode(problem, a, b, decode).empty())
+    found.decode = heuristics::candidates(decode);
   return found;
 }
 

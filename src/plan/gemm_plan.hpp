@@ -7,6 +7,7 @@
 #include "heuristics/decode_heuristics.hpp"
 #include "heuristics/gemm_heuristics.hpp"
 #include "jit/kernel.hpp"
+#include "plan/gemm_batch.hpp"
 #include "plan/hopper.hpp"
 #include "plan/operands.hpp"
 
@@ -17,6 +18,7 @@ enum class GemmKernel { general, persistent, decode };
 // Decided from shapes, dtypes, strides and alignment; holds no address.
 struct GemmPlan {
   GemmKernel kernel = GemmKernel::general;
+  bool whole_batch = false;         // one launch computes all products of a batch
   heuristics::GemmChoice choice;    // persistent only
   heuristics::DecodeChoice decode;  // decode only
   std::string reason;               // why this kernel, in words
@@ -36,10 +38,11 @@ heuristics::GemmRequest persistent_request(const GemmProblem& problem, const Gem
                                            const RowsByK& a, const RowsByK& b, int num_sms);
 GemmPlan persistent_plan(const heuristics::GemmRequest& request, const Policy* policy);
 
+// Of a batch: the plan for all of it, or where no launch takes that, the one for each product.
 // `policy` may be null. Throws ValueError that names the field or the rule for a policy that is
 // illegal or that the problem rules out.
 GemmPlan make_gemm_plan(const GemmProblem& problem, const GemmArgs& args, const Policy* policy,
-                        const SmBudget& sms);
+                        const SmBudget& sms, const GemmBatch& batch = {});
 // What make_gemm_plan() weighs without a policy, cheapest first; empty where only the general
 // kernel can take the problem.
 struct GemmCandidates {
@@ -47,9 +50,10 @@ struct GemmCandidates {
   std::vector<heuristics::DecodeChoice> decode;
 };
 GemmCandidates gemm_candidates(const GemmProblem& problem, const GemmArgs& args,
-                               const SmBudget& sms);
-// Launches on options.stream; the device's context must be current.
+                               const SmBudget& sms, const GemmBatch& batch = {});
+// Launches on options.stream; the device's context must be current. `batch`: of a plan for a whole
+// batch; else one product.
 void run(const GemmPlan& plan, CUfunction function, const GemmProblem& problem,
-         const GemmArgs& args, const CallOptions& options);
+         const GemmArgs& args, const GemmBatch& batch, const CallOptions& options);
 
 }  // namespace deepgemm::plan

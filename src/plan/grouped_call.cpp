@@ -65,6 +65,8 @@ GroupedCall common_call(const GroupedProblem& problem, const RowGroupArgs& args)
   call.first.layout = args.layout;
   call.layout.kind = problem.kind;
   call.layout.groups = problem.groups;
+  call.layout.b_stacked = true;
+  call.layout.a_stacked = call.layout.out_stacked = problem.kind == GroupKind::masked;
   call.layout.b = distance(args.b.values);
   call.layout.sfb = distance(args.b.sf);
   call.layout.bias = distance(args.bias);
@@ -72,6 +74,19 @@ GroupedCall common_call(const GroupedProblem& problem, const RowGroupArgs& args)
 }
 
 }  // namespace
+
+GroupLayout batch_layout(const GemmBatch& batch) {
+  GroupLayout layout;
+  layout.groups = batch.count;
+  layout.a = batch.a;
+  layout.b = batch.b;
+  layout.out = batch.out;
+  layout.c = batch.c;
+  layout.a_stacked = batch.a != 0;
+  layout.b_stacked = batch.b != 0;
+  layout.out_stacked = batch.out != 0;
+  return layout;
+}
 
 GroupedCall grouped_call(const GroupedProblem& problem, const GroupedArgs& args) {
   GroupedCall call = common_call(problem, args);
@@ -110,6 +125,7 @@ GroupedCall grouped_call(const GroupedProblem& problem, const KGroupedArgs& args
   call.first.layout = args.layout;
   call.layout.kind = problem.kind;
   call.layout.groups = problem.groups;
+  call.layout.out_stacked = true;
   call.layout.out = distance(args.out);
   call.layout.c = distance(args.c);
   call.layout.vector =

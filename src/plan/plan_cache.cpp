@@ -1,6 +1,8 @@
 #include "plan/plan_cache.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 #include <unordered_map>
 
@@ -20,6 +22,7 @@ struct PlanKey {
   std::int64_t extents[3];
   std::int64_t strides[12];
   std::int64_t granularity[4];
+  std::int64_t batch[5];  // how many, and how far apart; 1 and 0 of one product
   std::uint8_t residues[6];
   std::uint8_t dtypes[6];
   std::uint8_t flags[12];
@@ -42,7 +45,8 @@ std::uint8_t residue(const TensorView& view) {
   return static_cast<std::uint8_t>(reinterpret_cast<std::uintptr_t>(view.data) % 16);
 }
 
-PlanKey key_of(const GemmProblem& p, const GemmArgs& args, int device, int num_sms) {
+PlanKey key_of(const GemmProblem& p, const GemmArgs& args, int device, int num_sms,
+               const GemmBatch& batch) {
   PlanKey key{};
   const TensorView none{};
   const TensorView& sfa = args.a.sf ? *args.a.sf : none;
@@ -69,6 +73,8 @@ PlanKey key_of(const GemmProblem& p, const GemmArgs& args, int device, int num_s
   key.flags[4] = static_cast<std::uint8_t>(sfa.rank);
   key.flags[5] = static_cast<std::uint8_t>(sfb.rank);
   key.flags[6] = args.c && args.c->data == args.out.data;
+  const std::int64_t apart[] = {batch.count, batch.a, batch.b, batch.out, batch.c};
+  std::copy(std::begin(apart), std::end(apart), key.batch);
   key.num_sms = num_sms;
   key.device = device;
   return key;
@@ -77,12 +83,12 @@ PlanKey key_of(const GemmProblem& p, const GemmArgs& args, int device, int num_s
 }  // namespace
 
 const ReadyPlan& ready_plan(const GemmProblem& problem, const GemmArgs& args, int device,
-                            const SmBudget& sms) {
+                            const SmBudget& sms, const GemmBatch& batch) {
   thread_local std::unordered_map<PlanKey, ReadyPlan, Hash> plans;
-  const PlanKey key = key_of(problem, args, device, sms.count);
+  const PlanKey key = key_of(problem, args, device, sms.count, batch);
   if (const auto found = plans.find(key); found != plans.end()) return found->second;
   ReadyPlan ready;
-  ready.plan = make_gemm_plan(problem, args, nullptr, sms);
+  ready.plan = make_gemm_plan(problem, args, nullptr, sms, batch);
   ready.function = jit::load(ready.plan.spec, device).function;
   if (plans.size() >= max_plans) plans.clear();
   return plans.emplace(key, std::move(ready)).first->second;

@@ -15,6 +15,6 @@ struct ReadyPlan {
 // The plan of a call without a policy, made and loaded if this thread has not met it yet. The
 // reference lives until the thread's next call.
 const ReadyPlan& ready_plan(const GemmProblem& problem, const GemmArgs& args, int device,
-                            const SmBudget& sms);
+                            const SmBudget& sms, const GemmBatch& batch = {});
 
 }  // namespace deepgemm::plan

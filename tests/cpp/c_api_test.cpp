@@ -63,6 +63,27 @@ TEST_CASE("gemm") {
   CHECK(call.out_data[3] == 17);
 }
 
+TEST_CASE("a batch") {
+  Call call;
+  float weights[8] = {1, 0, 0, 1, 2, 0, 0, 2}, out_data[8] = {};
+  deepgemm_tensor stack = matrix(weights, DEEPGEMM_FLOAT32, 2, 4);
+  stack.rank = 3;
+  stack.shape[1] = stack.shape[2] = 2;
+  stack.strides[1] = 2, stack.strides[2] = 1;
+  deepgemm_tensor out = stack;
+  out.data = out_data;
+  call.args.b = &stack;
+  call.args.out = &out;
+  CHECK(call.run() == DEEPGEMM_SUCCESS);
+  for (int i = 0; i < 4; ++i) {
+    CHECK(out_data[i] == 2 * call.a_data[i]);
+    CHECK(out_data[4 + i] == 4 * call.a_data[i]);
+  }
+  out.shape[0] = 1;
+  CHECK(call.run() == DEEPGEMM_INVALID_VALUE);
+  CHECK(contains(last_error(), "out: found shape [1, 2, 2], need [2, 2, 2]"));
+}
+
 TEST_CASE("failures are statuses with words") {
   Call call;
   SUBCASE("shape") {

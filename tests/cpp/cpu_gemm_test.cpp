@@ -239,3 +239,55 @@ TEST_CASE("a row does not depend on how many there are") {
   gemm(args);
   for (std::int64_t j = 0; j < 100; ++j) CHECK(row.at(0, j) == p.out.at(0, j));
 }
+
+TEST_CASE("a batch is its products one by one, bit for bit") {
+  constexpr std::int64_t count = 3, m = 5, n = 70, k = 200;
+  Product p({.m = count * m, .n = count * n, .k = k});
+  Tensor sfa(DType::float32, {count * m, 2}), sfb(DType::float32, {count, 2});
+  for (Tensor* sf : {&sfa, &sfb}) {
+    sf->fill([&](auto, auto) { return std::exp2(p.random.real(-3, 3)); });
+  }
+  Tensor bias(DType::float32, {n});
+  bias.fill([&](auto, auto) { return p.random.real(-4, 4); });
+  Tensor out(DType::float32, {count, m, n}), one(DType::float32, {m, n});
+  const auto stack = [](const TensorView& view, std::int64_t rows) {
+    return make_view(view.data, view.dtype, {view.shape[0] / rows, rows, view.shape[1]});
+  };
+  GemmArgs args;
+  args.a = {stack(p.a.view, m), stack(sfa.view, m), Granularity{1, 128}};
+  args.b = {stack(p.b.view, n), stack(sfb.view, 1), Granularity{128, 128}};
+  args.out = out.view;
+  args.bias = bias.view;
+  args.activation = Activation::silu;
+  SUBCASE("each its own") {}
+  SUBCASE("b for all") { args.b.values.strides[0] = args.b.sf->strides[0] = 0; }
+  SUBCASE("mirrored") {
+    args.a.values.data = selected(args.a.values, count - 1).data;
+    args.a.values.strides[0] *= -1;
+  }
+  SUBCASE("out with gaps, accumulated") {
+    out.memory.assign(static_cast<std::size_t>(4 * count * m * (n + 9)), 0);
+    args.out.data = out.memory.data();
+    args.out.strides = {m * (n + 9), n + 9, 1};
+    args.c = args.out;
+  }
+  for (const CallOptions& options : {CallOptions{}, in_f64()}) {
+    gemm(args, options);
+    for (std::int64_t i = 0; i < count; ++i) {
+      GemmArgs product = args;
+      product.a = {selected(args.a.values, i), selected(*args.a.sf, i), args.a.granularity};
+      product.b = {selected(args.b.values, i), selected(*args.b.sf, i), args.b.granularity};
+      product.out = one.view;
+      product.c.reset();
+      if (options.accumulate_in_f64 && args.c) continue;  // what the first round left is added
+      gemm(product, options);
+      const TensorView found = selected(args.out, i);
+      for (std::int64_t row = 0; row < m; ++row) {
+        const auto* line = static_cast<float*>(found.data) + row * found.strides[0];
+        for (std::int64_t column = 0; column < n; ++column) {
+          CHECK(line[column] == static_cast<float>(one.at(row, column)));
+        }
+      }
+    }
+  }
+}

@@ -108,10 +108,10 @@ TEST_CASE("ranks and shapes") {
     args.a.values.rank = 1;
     refuses<ValueError>(args, {"a: found shape [256], rank 1", "rank 2, [M, K]"});
   }
-  SUBCASE("rank 3") {
-    args.b.values.rank = 3;
-    args.b.values.shape[2] = 1;
-    refuses<ValueError>(args, {"b: found shape [384, 512, 1]", "[N, K]"});
+  SUBCASE("rank 4") {
+    args.b.values.rank = 4;
+    args.b.values.shape[2] = args.b.values.shape[3] = 1;
+    refuses<ValueError>(args, {"b: found shape [384, 512, 1, 1]", "[N, K], or rank 3, [B, N, K]"});
   }
   SUBCASE("K differs") {
     args.b.values.shape = {384, 511};

@@ -205,3 +205,61 @@ TEST_CASE("gemm launches what was planned, with and without a policy") {
   CHECK(launched(large, {.num_sms = 20}, &policy).grid <= 9);
   CHECK_THROWS_AS(launched(large, {.num_sms = -1}), ValueError);
 }
+
+namespace {
+
+// `count` products of 64 x 640 x 1024 whose a lie `apart` bytes apart.
+GemmArgs batch_of(std::int64_t count, std::int64_t apart) {
+  const PlannedProduct one(64, 640, 1024);
+  GemmArgs args = one.args;
+  const auto stack = [count](TensorView& view, std::int64_t distance) {
+    const TensorView matrix = view;
+    view.rank = 3;
+    view.shape = {count, matrix.shape[0], matrix.shape[1]};
+    view.strides = {distance, matrix.strides[0], matrix.strides[1]};
+  };
+  stack(args.a.values, apart);
+  stack(args.out, 64 * 640);
+  return args;
+}
+
+}  // namespace
+
+TEST_CASE("each product of a batch is launched as its own addresses ask") {
+  testing::CacheDirectory directory;
+  testing::use_fake_nvrtc();
+  fake::CudaState& state = fake::use_fake_driver();
+  const PlannedProduct aligned(64, 640, 1024);
+  PlannedProduct odd(64, 640, 1024);
+  PlannedProduct::shift(odd.args.a.values, 8);
+  const GemmPlan fast = aligned.plan(), slow = odd.plan();
+  REQUIRE(fast.kernel != plan::GemmKernel::general);
+  REQUIRE(slow.kernel == plan::GemmKernel::general);
+  const auto grids = [&](const GemmArgs& args, const Policy* policy = nullptr) {
+    const std::size_t before = state.launches.size();
+    CallOptions options;
+    options.policy = policy;
+    gemm(args, options);
+    std::vector<std::int64_t> found;
+    for (std::size_t i = before; i < state.launches.size(); ++i) {
+      found.push_back(state.launches[i].grid);
+    }
+    return found;
+  };
+  const std::int64_t f = fast.grid, s = slow.grid;
+  REQUIRE(f != s);
+  using Grids = std::vector<std::int64_t>;
+  CHECK(grids(batch_of(3, 64 * 1024)) == Grids{f, f, f});
+  CHECK(grids(batch_of(5, 64 * 1024 + 8)) == Grids{f, s, f, s, f});
+  CHECK(grids(batch_of(6, 64 * 1024 + 4)) == Grids{f, s, s, s, f, s});
+  CHECK(grids(batch_of(18, 64 * 1024 + 1)).at(16) == f);
+  CHECK(grids(batch_of(0, 64 * 1024)).empty());
+  CHECK(grids(batch_of(1, 64 * 1024)) == Grids{f});
+  // A policy that the second product rules out: nothing is launched.
+  Policy policy;
+  policy.kernel = "persistent";
+  CHECK(grids(batch_of(2, 64 * 1024), &policy).size() == 2);
+  const std::size_t before = state.launches.size();
+  CHECK_THROWS_AS(grids(batch_of(2, 64 * 1024 + 8), &policy), ValueError);
+  CHECK(state.launches.size() == before);
+}

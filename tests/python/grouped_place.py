@@ -26,11 +26,12 @@ class Guarded:
     """An array, maybe with gaps, inside memory whose other bytes are all SENTINEL."""
 
     def __init__(
-        self, place: Place, shape: Any, dtype: str, extra: int = 0, contents: Any = None
-    ) -> None:
+        self, place: Place, shape: Any, dtype: str, extra: int = 0, contents: Any = None,
+        gap: int = 0,
+    ) -> None:  # fmt: skip
         *groups, m, n = shape
         pitch = n + extra
-        apart = m * pitch + extra
+        apart = m * pitch + extra + gap
         self.shape, self.strides = tuple(shape), (apart, pitch, 1)[-len(shape) :]
         count = 2 * LEAD + (groups[0] * apart if groups else m * pitch)
         item = np.dtype(oracle.DTYPES[dtype])

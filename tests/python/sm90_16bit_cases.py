@@ -11,7 +11,7 @@ import deepgemm
 import oracle
 from gpu_place import Place
 from grouped_oracle import labels_of, skewed
-from grouped_place import check_k, check_masked, check_rows, put_vector
+from grouped_place import Guarded, check_k, check_masked, check_rows, put_vector
 from sm90_policies import shape_of, tile
 from test_gpu_16bit import LAYOUTS, check, put, whole
 
@@ -26,8 +26,6 @@ TILES = {
     "64x64": tile(64, 64, 1),
     "64x32": tile(64, 32, 1),
     "64x64 K split in 2": tile(64, 64, 1, cluster_k=2),
-    "128x128 cluster 2x1": tile(128, 128, cluster_m=2, cluster_n=1),
-    "256x128 cluster 1x2": tile(256, 128, cluster_n=2, cluster_m=1),
 }
 DECODES = {
     "8 tokens": (8, {"stage_blocks": 2, "stages": 3, "cluster_k": 1}),
@@ -37,10 +35,9 @@ DECODES = {
 
 
 def layout_of(policy: dict[str, Any], seed: int) -> str:
-    """One that the tile takes: an N-major B comes in boxes of 64 columns, by one CTA."""
+    """One that the tile takes: an N-major B comes in boxes of 64 columns."""
     columns = policy["tile_n"] // policy.get("consumers_n", 1)
-    shared = policy.get("cluster_m", 1) * policy.get("cluster_n", 1) > 1
-    return "nt" if columns % 64 != 0 or shared else LAYOUTS[seed // 5 % 4]
+    return "nt" if columns % 64 != 0 else LAYOUTS[seed // 5 % 4]
 
 
 def tiled(policy: dict[str, Any], dtype: str) -> Case:
@@ -100,6 +97,38 @@ def accumulated(policy: dict[str, Any], dtype: str, in_place: bool) -> Case:
     return body
 
 
+def batched(policy: dict[str, Any]) -> Case:
+    """Stacks of products by one launch; one operand may be the same for all."""
+
+    def body(place: Place, rng: np.random.Generator, seed: int) -> None:
+        m, n, k = (-(-extent // 8) * 8 for extent in shape_of(policy, seed))
+        layout, count = layout_of(policy, seed), 2 + seed % 2
+        sides = []
+        for rows, turned, alone in (
+            (m, layout[0] == "t", seed % 3 == 1),
+            (n, layout[1] == "n", seed % 3 == 2),
+        ):
+            x = np.stack([whole(rng, rows, k, "bfloat16") for _ in range(1 if alone else count)])
+            x = x.swapaxes(1, 2) if turned else x
+            sides.append((x, place.put(x[0] if alone else x)))
+        (a, left), (b, right) = sides
+        a, b = (
+            x.swapaxes(1, 2) if t else x for x, t in ((a, layout[0] == "t"), (b, layout[1] == "n"))
+        )
+        want = a.astype(np.float64) @ b.astype(np.float64).swapaxes(1, 2)
+        dtype = ("bfloat16", "float32")[seed // 2 % 2]
+        options: dict[str, Any] = {}
+        out = Guarded(place, (count, m, n), dtype, 8 * (seed % 2))
+        if seed % 4 > 1:
+            c = oracle.cast(rng.integers(-9, 9, (count, m, n)), dtype)
+            out = Guarded(place, (count, m, n), dtype, 8 * (seed % 2), c)
+            options["c"], want = out.array, want + c.astype(np.float64)
+        deepgemm.gemm(left, right, out.array, layout=layout, policy=policy, **options)
+        out.check(oracle.cast(want, dtype), np.ones((count, m), bool))
+
+    return body
+
+
 def policy_of(tile_fields: dict[str, Any], seed: int) -> dict[str, Any]:
     """Few CTAs, so that each has tiles of several groups."""
     return {"kernel": "persistent", "num_sms": (1, 3, 4)[seed % 3], **tile_fields}
@@ -117,7 +146,8 @@ def grouped(tile_fields: dict[str, Any], labelled: bool) -> Case:
             {name: put_vector(place, values, np.int64) for name, values in form.items()},
             granularity=(None, None), dtypes=("bfloat16", "bfloat16"),
             out_dtype=("bfloat16", "float32")[seed // 3 % 2], layout=("nt", "nn")[seed // 2 % 2],
-            steps=((), ("bias", "c"))[seed % 4 == 0 and tile_fields["tile_m"] < 256], policy=policy_of(tile_fields, seed), extra=16,
+            steps=((), ("bias", "c"))[seed % 4 == 0 and tile_fields["tile_m"] < 256],
+            policy=policy_of(tile_fields, seed), extra=16,
         )  # fmt: skip
 
     return body
@@ -170,6 +200,8 @@ def _cases() -> dict[str, Case]:
     for dtype in ("bfloat16", "float32"):
         cases[f"bfloat16 128x128 adds {dtype} C"] = accumulated(TILES["128x128"], dtype, False)
         cases[f"bfloat16 256x128 in place, {dtype}"] = accumulated(TILES["256x128"], dtype, True)
+    cases["bfloat16 64x64, batch"] = batched(TILES["64x64"])
+    cases["bfloat16 256x128, batch"] = batched(TILES["256x128"])
     for name, fields in GROUP_TILES.items():
         cases[f"bfloat16 grouped, {name}"] = grouped(fields, False)
         cases[f"bfloat16 labels, {name}"] = grouped(fields, True)

@@ -75,7 +75,30 @@ BAD = {
         r"bias: found float64, need float32",
     ),
     "rank of a": ((X[0], Y), {}, ValueError, r"a: found .*\[256\].*need rank 2"),
-    "rank of b": ((X, Y[None]), {}, ValueError, r"b: found .*\[1, 8, 256\].*need rank 2"),
+    "rank of b": (
+        (X, Y[None, None]),
+        {},
+        ValueError,
+        r"b: found \[1, 1, 8, 256\].*need rank 2, \[N, K\], or rank 3, \[B, N, K\]",
+    ),
+    "matrices of b": (
+        (X[None].repeat(2, 0), Y[None].repeat(3, 0)),
+        {},
+        ValueError,
+        r"b: found shape \[3, 8, 256\], 3 matrices, need 2 matrices, or 1 for all \(a has",
+    ),
+    "rank of out of a batch": (
+        (X[None], Y, np.zeros((4, 8), np.float32)),
+        {},
+        ValueError,
+        r"out: found shape \[4, 8\], need \[1, 4, 8\] \(\[B, M, N\]\)",
+    ),
+    "matrices of sf": (
+        ((A[None].repeat(2, 0), SFA[None].repeat(3, 0)), (B, SFB)),
+        {},
+        ValueError,
+        r"sfa: found shape \[3, 4, 2\], 3 matrices, need 2 matrices, or 1 for all \(as a has",
+    ),
     "rank of out": (
         (X, Y, np.zeros(32, np.float32)),
         {},

@@ -18,6 +18,7 @@ from types import ModuleType
 import pytest
 
 import test_gpu_16bit
+import test_gpu_batched
 import test_gpu_gemm
 import test_gpu_grouped
 import test_gpu_grouped_16bit
@@ -36,6 +37,7 @@ BODIES: list[tuple[ModuleType, str]] = [
     for module in (
         test_gpu_gemm,
         test_gpu_16bit,
+        test_gpu_batched,
         test_gpu_grouped,
         test_gpu_grouped_16bit,
         test_gpu_grouped_fp8,

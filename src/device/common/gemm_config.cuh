@@ -53,6 +53,8 @@ struct GemmConfig {
 
   DEEPGEMM_SHARED_CODE constexpr bool grouped() const { return schedule != Schedule::dense; }
   DEEPGEMM_SHARED_CODE constexpr bool k_grouped() const { return schedule == Schedule::k_groups; }
+  // Operands and D are stacks of matrices: one for each group, or for each item of a batch.
+  DEEPGEMM_SHARED_CODE constexpr bool stacked() const { return grouped() || !scaled(); }
   DEEPGEMM_SHARED_CODE constexpr bool row_grouped() const { return grouped() && !k_grouped(); }
   DEEPGEMM_SHARED_CODE constexpr int threads() const { return (consumers + 1) * 128; }
   DEEPGEMM_SHARED_CODE constexpr int multicast() const { return cluster_m * cluster_n; }
@@ -232,10 +234,10 @@ DEEPGEMM_SHARED_CODE constexpr const char* broken_rule_of_types(const GemmConfig
   if (c.units() > 2) return "a warpgroup holds at most two units of 64 rows";
   if (c.units() == 2 && c.group_columns() > 128)
     return "a warpgroup with two units holds at most 128 columns";
-  if (c.a_mn_major && (c.row_grouped() || c.cluster_n > 1))
-    return "groups of rows, and A that is shared by multicast, are K-major";
-  if (c.b_mn_major && (c.group_columns() % unit_rows != 0 || c.cluster_m > 1))
-    return "an N-major B comes in boxes of 64 columns, and is not shared by multicast";
+  if (c.multicast() > 1) return "16-bit operands are not shared by multicast";
+  if (c.a_mn_major && c.row_grouped()) return "the rows of groups are K-major";
+  if (c.b_mn_major && c.group_columns() % unit_rows != 0)
+    return "an N-major B comes in boxes of 64 columns";
   return nullptr;
 }
 

@@ -26,13 +26,13 @@ struct EpilogueParams {
   i32 bias_type, c_type, out_type;  // ElementType
 };
 
-// Of a grouped schedule; strides in elements from one group to the next. Groups of rows: b and sfb
-// have one matrix per group; a, sfa, c and out do where `stacked`, else one for all. Groups of K: c
-// and out have one per group, a and b one for all.
+// Of a grouped schedule, or of a batch; strides in elements from one group to the next. Operands
+// that are stacked have one matrix per group, and so have their factors and, with out, c; others
+// have one for all.
 struct GroupParams {
   GroupVector vector;
   i64 sfa, sfb, out, bias, c;
-  i32 stacked;
+  i32 a_stacked, b_stacked, out_stacked;
   i32 blocks;  // of factors, if groups divide K
 };
 
@@ -51,6 +51,7 @@ struct GemmParams {
   i32 raster_group;    // tiles side by side before the other dimension advances
   i32 raster_along_n;  // the group lies along N instead of M
   i32 constant_b;      // B may be read before the previous kernel is complete
+  i32 batch;           // products of the dense schedule, where operands are stacks
 };
 
 // An operand of the general kernel, read as rows x k whatever its memory looks like.

@@ -118,11 +118,11 @@ DEEPGEMM_DEVICE void send_units(const GemmParams& p, const OutPlace& place, int 
       const int column = place.tile.column + part * C.part_columns() + chunk * C.chunk_columns();
       if (row < p.m && column < p.n) {
         const u32 source = place.staging + u * C.staged_part_bytes() + chunk * C.chunk_bytes();
-        if constexpr (C.epilogue == Epilogue::reduce && C.grouped()) {
+        if constexpr (C.epilogue == Epilogue::reduce && C.stacked()) {
           ptx::tma_add_3d(p.out, column, row, matrix_of_out<C>(p, place.tile), source);
         } else if constexpr (C.epilogue == Epilogue::reduce) {
           ptx::tma_add_2d(p.out, column, row, source);
-        } else if constexpr (C.grouped()) {
+        } else if constexpr (C.stacked()) {
           ptx::tma_store_3d(p.out, column, row, matrix_of_out<C>(p, place.tile), source);
         } else {
           ptx::tma_store_2d(p.out, column, row, source);
@@ -220,7 +220,7 @@ DEEPGEMM_DEVICE void store_staged_rows(const GemmParams& p, u32 staging, const T
   EpilogueParams epilogue = p.epilogue;
   i64 out = 0;  // where the tile's matrix begins
   i32 begin = 0, end = p.m;
-  if constexpr (C.grouped()) {
+  if constexpr (C.stacked()) {
     const i64 matrix = matrix_of_out<C>(p, tile);
     if constexpr (C.row_grouped()) {
       begin = tile.first;
@@ -274,6 +274,24 @@ DEEPGEMM_DEVICE void store_accumulated(float (&sum)[C.units()][C.accumulators()]
   }
 }
 
+template <GemmConfig C>
+DEEPGEMM_DEVICE void load_c(const GemmParams& p, const OutPlace& place, int unit, int part,
+                            u32 full) {
+  ptx::mbarrier_arm(full, C.staging_bytes());
+  const int row = place.tile.row + unit * C.unit_pitch();
+#pragma unroll
+  for (int chunk = 0; chunk < C.part_columns() / C.chunk_columns(); ++chunk) {
+    const u32 staging = place.staging + chunk * C.chunk_bytes();
+    const int column = place.tile.column + part * C.part_columns() + chunk * C.chunk_columns();
+    if constexpr (C.stacked()) {
+      ptx::tma_load_3d(staging, p.c, column, row, matrix_of_out<C>(p, place.tile), full,
+                       L2Policy::evict_normal);
+    } else {
+      ptx::tma_load_2d(staging, p.c, column, row, full);
+    }
+  }
+}
+
 // Run by one producer warp for each consumer warpgroup. For each part of a unit:
 // | c_full[g]  | the warp's lane, with the bytes of C | waited on by the warpgroup |
 // | c_added[g] | 128 threads of the warpgroup         | waited on by the warp      |
@@ -293,19 +311,11 @@ DEEPGEMM_DEVICE void move_c(const GemmParams& p, u32 shared, int group) {
     const Tile tile = raster.tile();
     place.tile.row = tile.row + group / C.consumers_n * unit_rows;
     place.tile.column = tile.column + group % C.consumers_n * C.group_columns();
+    place.tile.group = tile.group;
 #pragma unroll 1
     for (int i = 0; i < C.units() * C.unit_parts(); ++i, ++parts) {
       const int unit = i / C.unit_parts(), part = i % C.unit_parts();
-      if (issues) {
-        ptx::mbarrier_arm(full, C.staging_bytes());
-        const int column = place.tile.column + part * C.part_columns();
-#pragma unroll
-        for (int chunk = 0; chunk < C.part_columns() / C.chunk_columns(); ++chunk) {
-          ptx::tma_load_2d(place.staging + chunk * C.chunk_bytes(), p.c,
-                           column + chunk * C.chunk_columns(),
-                           place.tile.row + unit * C.unit_pitch(), full);
-        }
-      }
+      if (issues) load_c<C>(p, place, unit, part, full);
       ptx::mbarrier_wait(added, parts & 1);
       if (issues) {
         send_units<C>(p, place, unit, part);

@@ -67,7 +67,7 @@ struct Consumer {
     k_blocks = ptx::shuffle(place.z, 0);
     more = (flags & 1) != 0;
     tile.first = C.k_grouped() ? flags / 2 : tile_row + flags / 2;
-    if constexpr (C.grouped()) {
+    if constexpr (C.stacked()) {
       const ptx::Int4 group_and_end = ptx::load_shared_i32x4(ring.header());
       tile.group = ptx::shuffle(group_and_end.z, 0);
       tile.end = ptx::shuffle(group_and_end.w, 0);

@@ -13,7 +13,7 @@ namespace deepgemm::device {
 template <GemmConfig C>
 DEEPGEMM_DEVICE void load_box(u32 destination, const TensorMap& map, int x, int y, int group,
                               u32 barrier, L2Policy policy) {
-  if constexpr (C.grouped()) {
+  if constexpr (C.stacked()) {
     ptx::tma_load_3d(destination, map, x, y, group, barrier, policy);
   } else {
     ptx::tma_load_2d(destination, map, x, y, barrier, policy);
@@ -61,8 +61,9 @@ DEEPGEMM_DEVICE void load_b(const GemmParams& p, const GemmRing<C>& ring, const 
                             int rank, int boxes_a) {
   constexpr BoxRule rule = {C.b_box_columns(), C.b_mn_major != 0, C.cluster_m > 1};
   ptx::mbarrier_arm(ring.full(), C.stage_transaction_bytes(boxes_a * C.a_box_rows()));
-  load_operand<C, rule>(ring.b(), p.b, tile.k + kb * C.stage_k(), tile.column, matrix_of_b<C>(tile),
-                        C.tile_n / rule.rows, rank, ring.full(), p.b_policy);
+  load_operand<C, rule>(ring.b(), p.b, tile.k + kb * C.stage_k(), tile.column,
+                        matrix_of_b<C>(p, tile), C.tile_n / rule.rows, rank, ring.full(),
+                        p.b_policy);
 }
 // The rest of it.
 template <GemmConfig C>
@@ -78,7 +79,7 @@ DEEPGEMM_DEVICE void load_a(const GemmParams& p, const GemmRing<C>& ring, const 
     const int block = tile.block + kb;
     load_box<C>(ring.sfa(), p.sfa, tile.row, block, matrix, full, normal);
     if constexpr (C.column_scales) {
-      load_box<C>(ring.sfb(), p.sfb, tile.column, block, matrix_of_b<C>(tile), full, normal);
+      load_box<C>(ring.sfb(), p.sfb, tile.column, block, matrix_of_b<C>(p, tile), full, normal);
     }
   }
 }

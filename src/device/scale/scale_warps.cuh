@@ -73,7 +73,7 @@ DEEPGEMM_DEVICE void produce_headers(const GemmParams& p, u32 shared) {
             ptx::store_shared_i32x4(header + 16, tile.row, tile.column, range.count,
                                     before * 2 + more);
           }
-          if constexpr (C.grouped()) {
+          if constexpr (C.stacked()) {
             ptx::store_shared_i32x4(header, static_cast<i32>(float_bits(near)),
                                     static_cast<i32>(float_bits(far)), tile.group, tile.end);
           } else {
@@ -139,7 +139,7 @@ DEEPGEMM_DEVICE void produce_strided_factors(const GemmParams& p, u32 shared, in
     const float* sfb = p.sfb_data + (tile.block + range.first) * p.sfb_k;
     if constexpr (C.grouped()) {
       sfa += matrix_of_a<C>(p, tile) * p.groups.sfa;
-      sfb += matrix_of_b<C>(tile) * p.groups.sfb;
+      sfb += matrix_of_b<C>(p, tile) * p.groups.sfb;
     }
     StridedFactors<C.tile_m> rows;
     StridedFactors<C.tile_n> columns;

@@ -7,9 +7,9 @@
 
 namespace deepgemm::device {
 
-// Of a grouped schedule also the tile's group, and between which rows the group lies; of k_groups
-// instead from where on K is loaded, where in that the group's begins and ends (both 0: it has
-// none), and its first block of factors.
+// Of a stack also the tile's group or matrix; of a grouped schedule between which rows the group
+// lies; of k_groups instead from where on K is loaded, where in that the group's begins and ends
+// (both 0: it has none), and its first block of factors.
 struct Tile {
   i32 row = 0, column = 0;
   i32 group = 0, first = 0, end = 0;
@@ -34,7 +34,7 @@ DEEPGEMM_DEVICE KRange k_range(const GemmParams& p) {
 // Tiles are numbered so that `group` neighbours along one dimension come before the other dimension
 // advances: CTAs that run at the same time then share rows of A and columns of B in L2. A cluster
 // takes neighbouring tiles, and goes on past the edge of D where their number is odd (TMA fills
-// such loads with zeros and clips such stores).
+// such loads with zeros and clips such stores). The matrices of a batch follow each other.
 template <GemmConfig C>
 struct Raster {
   i32 tiles_m, tiles_n;  // in clusters
@@ -48,6 +48,7 @@ struct Raster {
     group = p.raster_group;
     along_n = p.raster_along_n;
     total = tiles_m * tiles_n;
+    if constexpr (C.stacked()) total *= p.batch;
     rank = 0;
     if constexpr (C.cluster() > 1) rank = ptx::cluster_rank();
     index = ptx::cta_index() / C.cluster();
@@ -59,17 +60,19 @@ struct Raster {
   DEEPGEMM_DEVICE void advance() { index += step; }
 
   DEEPGEMM_DEVICE Tile tile() const {
+    const i32 each = tiles_m * tiles_n, matrix = C.stacked() ? index / each : 0;
     const i32 inner_extent = along_n ? tiles_n : tiles_m;
     const i32 outer_extent = along_n ? tiles_m : tiles_n;
     const i32 per_group = group * outer_extent;
-    const i32 which = index / per_group;
-    const i32 rest = index - which * per_group;
+    const i32 at = index - matrix * each;
+    const i32 which = at / per_group;
+    const i32 rest = at - which * per_group;
     const i32 width = min_of(group, inner_extent - which * group);
     const i32 outer = rest / width;
     const i32 inner = which * group + (rest - outer * width);
     const i32 m = (along_n ? outer : inner) * C.cluster_m + (C.cluster_m > 1 ? rank : 0);
     const i32 n = (along_n ? inner : outer) * C.cluster_n + (C.cluster_n > 1 ? rank : 0);
-    return {m * C.tile_m, n * C.tile_n};
+    return {m * C.tile_m, n * C.tile_n, matrix};
   }
 };
 

@@ -84,19 +84,18 @@ DEEPGEMM_DEVICE bool has_tiles(const GemmParams& p) {
   return TileSchedule<C>(p).valid();
 }
 
-// Which matrix of b and sfb, of a and sfa, and of c and out the tile takes. Groups of K have one a
-// and one b.
+// Which matrix of b and sfb, of a and sfa, and of c and out the tile takes.
 template <GemmConfig C>
-DEEPGEMM_DEVICE i32 matrix_of_b(const Tile& tile) {
-  return C.k_grouped() ? 0 : tile.group;
+DEEPGEMM_DEVICE i32 matrix_of_b(const GemmParams& p, const Tile& tile) {
+  return C.stacked() && p.groups.b_stacked != 0 ? tile.group : 0;
 }
 template <GemmConfig C>
 DEEPGEMM_DEVICE i32 matrix_of_a(const GemmParams& p, const Tile& tile) {
-  return C.k_grouped() || p.groups.stacked == 0 ? 0 : tile.group;
+  return C.stacked() && p.groups.a_stacked != 0 ? tile.group : 0;
 }
 template <GemmConfig C>
 DEEPGEMM_DEVICE i32 matrix_of_out(const GemmParams& p, const Tile& tile) {
-  return C.k_grouped() ? tile.group : matrix_of_a<C>(p, tile);
+  return C.stacked() && p.groups.out_stacked != 0 ? tile.group : 0;
 }
 
 // The K blocks of a tile; `common` are those of every tile, if groups do not divide K. A group
