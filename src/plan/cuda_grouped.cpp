@@ -6,14 +6,16 @@
 #include "plan/general_grouped.hpp"
 #include "plan/grouped_plan.hpp"
 #include "plan/hopper.hpp"
+#include "plan/plan_cache.hpp"
 
 namespace deepgemm::plan {
 namespace {
 
-// Whether the FP8 kernel takes the call; ValueError if the policy asks for a kernel that cannot.
-bool takes_persistent(const GroupedCall& call, const Policy* policy) {
+// Whether the policy lets the persistent kernel take the call; ValueError if it asks for a kernel
+// that cannot.
+bool takes_persistent(const GroupedCall& call, const Policy& policy) {
   using Choice = WantedKernel::Choice;
-  const WantedKernel wanted = wanted_kernel(policy);
+  const WantedKernel wanted = wanted_kernel(&policy);
   if (wanted.choice == Choice::general) return false;
   if (wanted.choice == Choice::decode) check_possible(wanted, "the product is grouped");
   const std::string obstacle = why_not_persistent(call);
@@ -21,20 +23,30 @@ bool takes_persistent(const GroupedCall& call, const Policy* policy) {
   return obstacle.empty();
 }
 
+// False where the general kernel has to.
+bool run_persistent(const GroupedCall& call, int device, const SmBudget& sms,
+                    const CallOptions& options) {
+  if (options.policy == nullptr) {
+    const ReadyPlan& ready = ready_plan(call, device, sms);
+    if (ready.plan.kernel != GemmKernel::persistent) return false;
+    run(ready.plan, ready.function, call, options);
+    return true;
+  }
+  if (!takes_persistent(call, *options.policy)) return false;
+  const GemmPlan plan = make_grouped_plan(call, options.policy, sms);
+  run(plan, jit::load(plan.spec, device).function, call, options);
+  return true;
+}
+
 template <class Args>
 void dispatch(const GroupedProblem& problem, const Args& args, const CallOptions& options) {
   const int device = args.out.device.index;
   const SmBudget sms = sm_budget(hopper_device(device).sm_count, options.num_sms, options.policy);
   const GroupedCall call = grouped_call(problem, args);
-  if (takes_persistent(call, options.policy)) {
-    const GemmPlan plan = make_grouped_plan(call, options.policy, sms);
-    const driver::ContextGuard context(device);
-    run(plan, jit::load(plan.spec, device).function, call, options);
-    return;
-  }
-  const GeneralGrouped general = general_grouped(call);
   const driver::ContextGuard context(device);
-  run(general, device, sms, options.stream);
+  if (!run_persistent(call, device, sms, options)) {
+    run(general_grouped(call), device, sms, options.stream);
+  }
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "core/hash.hpp"
 #include "driver/driver.hpp"
+#include "plan/grouped_plan.hpp"
 
 namespace deepgemm::plan {
 namespace {
@@ -16,13 +17,15 @@ namespace {
 // them, and starting over costs it microseconds.
 constexpr std::size_t max_plans = 1024;
 
-// Everything that make_gemm_plan() reads, as bytes without padding. Addresses and strides enter by
-// what TMA asks of them: their residues modulo 16 bytes, and the strides themselves.
+// Everything that make_gemm_plan() and make_grouped_plan() read, as bytes without padding.
+// Addresses and strides enter by what TMA asks of them: their residues modulo 16 bytes, and the
+// strides themselves.
 struct PlanKey {
   std::int64_t extents[3];
   std::int64_t strides[12];
   std::int64_t granularity[4];
-  std::int64_t batch[5];  // how many, and how far apart; 1 and 0 of one product
+  std::int64_t apart[6];  // the matrices of a stack; 0 of one product
+  std::int64_t groups, expected, blocks;
   std::uint8_t residues[6];
   std::uint8_t dtypes[6];
   std::uint8_t flags[12];
@@ -45,8 +48,8 @@ std::uint8_t residue(const TensorView& view) {
   return static_cast<std::uint8_t>(reinterpret_cast<std::uintptr_t>(view.data) % 16);
 }
 
-PlanKey key_of(const GemmProblem& p, const GemmArgs& args, int device, int num_sms,
-               const GemmBatch& batch) {
+PlanKey key_of(const GemmProblem& p, const GemmArgs& args, const GroupLayout& stack, int device,
+               int num_sms) {
   PlanKey key{};
   const TensorView none{};
   const TensorView& sfa = args.a.sf ? *args.a.sf : none;
@@ -73,25 +76,47 @@ PlanKey key_of(const GemmProblem& p, const GemmArgs& args, int device, int num_s
   key.flags[4] = static_cast<std::uint8_t>(sfa.rank);
   key.flags[5] = static_cast<std::uint8_t>(sfb.rank);
   key.flags[6] = args.c && args.c->data == args.out.data;
-  const std::int64_t apart[] = {batch.count, batch.a, batch.b, batch.out, batch.c};
-  std::copy(std::begin(apart), std::end(apart), key.batch);
+  const std::int64_t apart[] = {stack.a, stack.sfa, stack.b, stack.sfb, stack.out, stack.c};
+  std::copy(std::begin(apart), std::end(apart), key.apart);
+  key.groups = stack.groups;
+  key.blocks = stack.blocks;
   key.num_sms = num_sms;
   key.device = device;
   return key;
+}
+
+PlanKey key_of(const GroupedCall& call, int device, int num_sms) {
+  PlanKey key = key_of(call.product, call.first, call.layout, device, num_sms);
+  key.expected = call.expected;
+  key.flags[7] = static_cast<std::uint8_t>(1 + static_cast<int>(call.layout.kind));
+  key.flags[8] = static_cast<std::uint8_t>(call.layout.vector.form);
+  return key;
+}
+
+// The thread's plan of this key, else the one that `make` makes.
+template <class Make>
+const ReadyPlan& found_or_made(const PlanKey& key, int device, Make&& make) {
+  thread_local std::unordered_map<PlanKey, ReadyPlan, Hash> plans;
+  if (const auto found = plans.find(key); found != plans.end()) return found->second;
+  ReadyPlan ready;
+  ready.plan = make();
+  if (!ready.plan.spec.name.empty()) ready.function = jit::load(ready.plan.spec, device).function;
+  if (plans.size() >= max_plans) plans.clear();
+  return plans.emplace(key, std::move(ready)).first->second;
 }
 
 }  // namespace
 
 const ReadyPlan& ready_plan(const GemmProblem& problem, const GemmArgs& args, int device,
                             const SmBudget& sms, const GemmBatch& batch) {
-  thread_local std::unordered_map<PlanKey, ReadyPlan, Hash> plans;
-  const PlanKey key = key_of(problem, args, device, sms.count, batch);
-  if (const auto found = plans.find(key); found != plans.end()) return found->second;
-  ReadyPlan ready;
-  ready.plan = make_gemm_plan(problem, args, nullptr, sms, batch);
-  ready.function = jit::load(ready.plan.spec, device).function;
-  if (plans.size() >= max_plans) plans.clear();
-  return plans.emplace(key, std::move(ready)).first->second;
+  return found_or_made(key_of(problem, args, batch_layout(batch), device, sms.count), device,
+                       [&] { return make_gemm_plan(problem, args, nullptr, sms, batch); });
+}
+
+const ReadyPlan& ready_plan(const GroupedCall& call, int device, const SmBudget& sms) {
+  return found_or_made(key_of(call, device, sms.count), device, [&] {
+    return why_not_persistent(call).empty() ? make_grouped_plan(call, nullptr, sms) : GemmPlan{};
+  });
 }
 
 }  // namespace deepgemm::plan

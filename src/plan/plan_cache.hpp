@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "plan/gemm_plan.hpp"
+#include "plan/grouped_call.hpp"
 
 namespace deepgemm::plan {
 
@@ -16,5 +17,8 @@ struct ReadyPlan {
 // reference lives until the thread's next call.
 const ReadyPlan& ready_plan(const GemmProblem& problem, const GemmArgs& args, int device,
                             const SmBudget& sms, const GemmBatch& batch = {});
+// The same of a grouped call; its kernel is the general one, and nothing is loaded, where the
+// persistent kernel does not take it.
+const ReadyPlan& ready_plan(const GroupedCall& call, int device, const SmBudget& sms);
 
 }  // namespace deepgemm::plan

@@ -4,6 +4,9 @@
 
 #include <doctest/doctest.h>
 
+#include "fake_driver/fake_driver.hpp"
+#include "jit_fixture.hpp"
+#include "plan/plan_cache.hpp"
 #include "planned_product.hpp"
 #include "test_tensors.hpp"
 
@@ -246,4 +249,71 @@ TEST_CASE("what the FP8 kernel does not take is named") {
   args.a.granularity = args.b.granularity = per_tensor;
   args.a.sf = args.b.sf = view(4, DType::float32, {1, 1});
   CHECK(contains(plan::why_not_persistent(call_of(args)), "factors of granularity"));
+}
+
+TEST_CASE("16-bit operands: rows and masks with b in either major, groups of K of any layout") {
+  const DType bf16 = DType::bfloat16;
+  MaskedArgs args = masked_args();
+  args.a = {view(1, bf16, {8, 1024, 2048}), {}, {}};
+  args.b = {view(2, bf16, {8, 2048, 7168}), {}, {}};
+  args.layout = Layout::nn;
+  GroupedCall call = call_of(args);
+  REQUIRE(plan::why_not_persistent(call) == "");
+  GemmPlan made = plan::make_grouped_plan(call, nullptr, {132, false});
+  CHECK(made.spec.name == "deepgemm_bf16_gemm");
+  CHECK(made.choice.config.b_mn_major);
+  CHECK(made.choice.config.row_align() == 1);  // there are no factors to load
+  CHECK(made.choice.config.epilogue == Epilogue::store);
+  KGroupedArgs along_k;
+  along_k.layout = Layout::tn;
+  along_k.a = {view(1, bf16, {333, 512}), {}, {}};
+  along_k.b = {view(2, bf16, {333, 256}), {}, {}};
+  along_k.out = view(3, DType::float32, {4, 512, 256});
+  along_k.k_sizes = view(6, DType::int32, {4});
+  call = call_of(along_k);
+  REQUIRE(plan::why_not_persistent(call) == "");
+  made = plan::make_grouped_plan(call, nullptr, {132, false});
+  CHECK(made.choice.config.k_grouped());
+  CHECK(made.choice.config.k_align() == 1);  // K is not contiguous: groups begin anywhere
+  CHECK_FALSE(made.choice.config.column_scales);
+}
+
+TEST_CASE("whatever was planned before, a grouped call gets the plan that it would make") {
+  testing::CacheDirectory directory;
+  testing::use_fake_nvrtc();
+  fake::use_fake_driver();
+  std::vector<GroupedCall> calls{call_of(rows_args()), call_of(masked_args()),
+                                 call_of(rows_args(GroupForm::labels))};
+  const auto changed = [&](auto&& change) {
+    GroupedArgs args = rows_args();
+    change(args);
+    calls.push_back(call_of(args));
+  };
+  changed([](GroupedArgs& a) { a.out = view(3, DType::float32, {4096, 7168}); });
+  changed([](GroupedArgs& a) { a.out.strides[0] += 1; });
+  changed([](GroupedArgs& a) { a.a.sf->strides[0] = 16, a.a.sf->strides[1] = 1; });
+  changed([](GroupedArgs& a) { a.b.values.strides[0] += 8; });  // no kernel but the general one
+  changed([](GroupedArgs& a) { a.c = a.out; });
+  changed([](GroupedArgs& a) { test::PlannedProduct::shift(a.a.values, 1); });
+  MaskedArgs few = masked_args();
+  few.expected_rows = 20;
+  calls.push_back(call_of(few));
+  for (int round = 0; round < 2; ++round) {
+    for (int sms : {132, 7}) {
+      for (const GroupedCall& call : calls) {
+        const plan::GemmPlan& found = plan::ready_plan(call, 0, {sms, sms != 132}).plan;
+        const bool taken = plan::why_not_persistent(call).empty();
+        CHECK((found.kernel == plan::GemmKernel::persistent) == taken);
+        if (!taken) continue;
+        const GemmPlan made = plan::make_grouped_plan(call, nullptr, {sms, sms != 132});
+        CHECK(found.spec.config == made.spec.config);
+        CHECK(found.spec.name == made.spec.name);
+        CHECK(found.grid == made.grid);
+      }
+    }
+  }
+  const plan::ReadyPlan* first = &plan::ready_plan(calls[0], 0, {132, false});
+  GroupedArgs elsewhere = rows_args();
+  test::PlannedProduct::shift(elsewhere.a.values, 1 << 20);
+  CHECK(&plan::ready_plan(call_of(elsewhere), 0, {132, false}) == first);
 }
