@@ -68,6 +68,7 @@ inline void store_remote_f32x4(u32 address, int rank, const float (&v)[4],
 inline float load_global_f32(const float* address, const Where& where = Where::current()) {
   return sm90::load_global_f32(address, where);
 }
+inline void prefetch_l1(const void*) {}
 
 inline void store_matrix_x4(u32 address, u32 a, u32 b, u32 c, u32 d,
                             const Where& where = Where::current()) {

@@ -21,6 +21,10 @@ class HostLanes {
     for (i32 lane = 0; lane < 32; ++lane) lanes.values_[std::size_t(lane)] = function(lane);
     return lanes;
   }
+  template <class Function>
+  static void prefetch(Function&& address) {
+    for (i32 lane = 0; lane < 32; ++lane) address(lane);
+  }
   i32 own(i32 lane) const { return at(lane); }
   i32 at(i32 lane) const { return values_.at(std::size_t(lane)); }  // throws for no lane
   HostLanes sums(i32 most) const {

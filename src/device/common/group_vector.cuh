@@ -27,6 +27,12 @@ DEEPGEMM_SHARED_CODE i32 sum_up_to(i32 a, i32 b, i32 most) {
   return sum < static_cast<u32>(most) ? static_cast<i32>(sum) : most;
 }
 
+DEEPGEMM_SHARED_CODE const void* address_of(const GroupVector& v, i32 i) {
+  const i64 at = i * v.step;
+  return v.is_64_bit != 0 ? static_cast<const void*>(static_cast<const i64*>(v.data) + at)
+                          : static_cast<const i32*>(v.data) + at;
+}
+
 // Element i, limited to low ... high.
 DEEPGEMM_SHARED_CODE i32 read_between(const GroupVector& v, i32 i, i32 low, i32 high) {
   const i64 at = i * v.step;

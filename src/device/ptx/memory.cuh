@@ -83,6 +83,10 @@ DEEPGEMM_DEVICE float load_global_f32(const float* address) {
   asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(address) : "memory");
   return value;
 }
+// prefetch.global.L1 [addr]; (PTX ISA 9.7.9.16)
+DEEPGEMM_DEVICE void prefetch_l1(const void* address) {
+  asm volatile("prefetch.global.L1 [%0];" ::"l"(address));
+}
 
 // stmatrix.sync.aligned.m8n8.x4.shared.b16 [addr], {a, b, c, d}; (PTX ISA 9.7.14.5; sm_90)
 // Lane l gives the address of row l % 8 of matrix l / 8.

@@ -196,6 +196,17 @@ class LabelWalk {
     tile_.row = place.row * t_.tile_m;
     tile_.column = place.column * t_.tile_n;
     limit_ = min_of(tile_.row + t_.tile_m, v_.rows);
+    if (index_ + step_ < total()) prefetch(place_in_bands(index_ + step_, height_, t_).row);
+  }
+
+  // The labels of a tile that comes later.
+  DEEPGEMM_DEVICE void prefetch(i32 row_tile) {
+    const i32 begin = row_tile * t_.tile_m, end = min_of(begin + t_.tile_m, v_.rows);
+    for (i32 row = begin; row < end; row += 32) {
+      Lanes::prefetch([&](i32 lane) -> const void* {
+        return row + lane < end ? address_of(v_, row + lane) : nullptr;
+      });
+    }
   }
 
   // From tile_.row on, the next run that has a group.

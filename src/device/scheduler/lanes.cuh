@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/group_vector.cuh"
+#include "ptx/memory.cuh"
 #include "ptx/thread.cuh"
 
 namespace deepgemm::device {
@@ -14,6 +15,12 @@ class WarpLanes {
   template <class Function>
   DEEPGEMM_DEVICE static WarpLanes of(Function&& function) {
     return WarpLanes(function(ptx::lane_index()));
+  }
+  // Brings what is at address(lane), or nullptr, nearer to each lane.
+  template <class Function>
+  DEEPGEMM_DEVICE static void prefetch(Function&& address) {
+    const void* at = address(ptx::lane_index());
+    if (at != nullptr) ptx::prefetch_l1(at);
   }
   // The number of a lane, asked by that lane.
   DEEPGEMM_DEVICE i32 own(i32) const { return value_; }
