@@ -145,9 +145,9 @@ jit::KernelSpec persistent_gemm_spec(const GemmConfig& config) {
 
 jit::KernelSpec decode_spec(const device::DecodeConfig& config) {
   const int most = device::shared_bytes_per_sm / config.ctas_per_sm - 1024;
-  return {config.scaled()                      ? "deepgemm_fp8_decode"
-          : config.a_type == ElementType::bf16 ? "deepgemm_bf16_decode"
-                                               : "deepgemm_f16_decode",
+  return {config.scaled()                      ? "deepgemm_fp8_gemm_decode"
+          : config.a_type == ElementType::bf16 ? "deepgemm_bf16_gemm_decode"
+                                               : "deepgemm_f16_gemm_decode",
           std::string(reinterpret_cast<const char*>(&config), sizeof(config)), decode_entry,
           std::min(most, device::max_shared_bytes)};
 }
@@ -163,10 +163,10 @@ jit::KernelSpec general_grouped_spec(const device::GeneralGroupedConfig& config)
 }
 
 jit::KernelSpec quantize_spec(const device::QuantizeConfig& config) {
-  return {"deepgemm_quantize", std::string(reinterpret_cast<const char*>(&config), sizeof(config)),
+  return {"dg_quantize", std::string(reinterpret_cast<const char*>(&config), sizeof(config)),
           quantize_entry, device::QuantizeConfig::shared_bytes};
 }
 
-jit::KernelSpec dequantize_spec() { return {"deepgemm_dequantize", {}, dequantize_entry, 0}; }
+jit::KernelSpec dequantize_spec() { return {"dg_dequantize", {}, dequantize_entry, 0}; }
 
 }  // namespace deepgemm::plan

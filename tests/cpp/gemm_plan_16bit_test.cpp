@@ -124,12 +124,12 @@ TEST_CASE("a batch of 16-bit operands is one launch, where TMA takes its distanc
 TEST_CASE("few rows of 16-bit operands take the decode kernel") {
   const GemmPlan plan = PlannedProduct(8, 7168, 2048, DType::bfloat16).plan();
   CHECK(plan.kernel == GemmKernel::decode);
-  CHECK(plan.spec.name == "deepgemm_bf16_decode");
+  CHECK(plan.spec.name == "deepgemm_bf16_gemm_decode");
   CHECK(plan.reason == "16-bit operands, few tokens");
   CHECK(plan.decode.config.block_elements() == 64);
   CHECK(plan.decode.shared_bytes == device::decode_map(plan.decode.config).fixed);  // no factors
   const DType f16 = DType::float16;
-  CHECK(PlannedProduct(8, 7168, 2048, f16).plan().spec.name == "deepgemm_f16_decode");
+  CHECK(PlannedProduct(8, 7168, 2048, f16).plan().spec.name == "deepgemm_f16_gemm_decode");
   CHECK(PlannedProduct(8, 7168, 2080, f16).plan().kernel == GemmKernel::persistent);
   CHECK(PlannedProduct(8, 7168, 2048, f16, Layout::nn).plan().kernel == GemmKernel::persistent);
 }

@@ -325,8 +325,8 @@ def checked_vectors(place: Place) -> None:
 
 
 def policies(place: Place) -> None:
-    """BF16: the general kernel is what there is; in host memory a policy says nothing."""
-    a, b = (place.put(oracle.cast(np.ones(x, "f4"), "bfloat16")) for x in ((9, 128), (2, 8, 128)))
+    """FP32: the general kernel is what there is; in host memory a policy says nothing."""
+    a, b = (place.put(np.ones(shape, np.float32)) for shape in ((9, 128), (2, 8, 128)))
     vector = put_vector(place, [4, 5])
     for policy in (GENERAL, {"num_sms": 1}, {"num_sms": 3, **GENERAL}):
         out = deepgemm.grouped_gemm(a, b, vector, policy=policy)

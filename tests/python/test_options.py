@@ -80,7 +80,7 @@ def test_explain_honours_num_sms():
         return deepgemm.explain("gemm", m, 7168, 2048, device=-1)
 
     assert explained(4096).grid > 20
-    assert explained(8).kernel == "deepgemm_fp8_decode"
+    assert explained(8).kernel == "deepgemm_fp8_gemm_decode"
     with deepgemm.options(num_sms=20):
         assert explained(4096).grid <= 20
         assert explained(8).kernel == "deepgemm_fp8_gemm"  # decode would need more CTAs

@@ -33,6 +33,16 @@ DEEPGEMM_SHARED_CODE const void* address_of(const GroupVector& v, i32 i) {
                           : static_cast<const i32*>(v.data) + at;
 }
 
+// 0 where elements i and j are equal.
+DEEPGEMM_SHARED_CODE i32 difference(const GroupVector& v, i32 i, i32 j) {
+  if (v.is_64_bit != 0) {
+    const i64* data = static_cast<const i64*>(v.data);
+    return data[i * v.step] != data[j * v.step];
+  }
+  const i32* data = static_cast<const i32*>(v.data);
+  return data[i * v.step] ^ data[j * v.step];
+}
+
 // Element i, limited to low ... high.
 DEEPGEMM_SHARED_CODE i32 read_between(const GroupVector& v, i32 i, i32 low, i32 high) {
   const i64 at = i * v.step;

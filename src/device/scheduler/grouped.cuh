@@ -173,6 +173,7 @@ class LabelWalk {
                             i32 step)
       : v_(vector), t_(tiling), step_(step), index_(first) {
     height_ = ceil_div(v_.rows, t_.tile_m);
+    if (valid()) next_ = place_in_bands(index_, height_, t_);
     enter();
     seek();
   }
@@ -185,6 +186,7 @@ class LabelWalk {
   DEEPGEMM_DEVICE GroupTile tile() const { return tile_; }
 
  private:
+  static constexpr i32 batch = 8, lanes = 32;
   DEEPGEMM_DEVICE i32 total() const { return height_ * t_.tiles_n; }
 
   // -1 and v_.groups stand for every label outside.
@@ -192,17 +194,18 @@ class LabelWalk {
 
   DEEPGEMM_DEVICE void enter() {
     if (!valid()) return;
-    const TilePlace place = place_in_bands(index_, height_, t_);
-    tile_.row = place.row * t_.tile_m;
-    tile_.column = place.column * t_.tile_n;
+    tile_.row = next_.row * t_.tile_m;
+    tile_.column = next_.column * t_.tile_n;
     limit_ = min_of(tile_.row + t_.tile_m, v_.rows);
-    if (index_ + step_ < total()) prefetch(place_in_bands(index_ + step_, height_, t_).row);
+    if (index_ + step_ >= total()) return;
+    next_ = place_in_bands(index_ + step_, height_, t_);
+    prefetch(next_.row * t_.tile_m);
   }
 
   // The labels of a tile that comes later.
-  DEEPGEMM_DEVICE void prefetch(i32 row_tile) {
-    const i32 begin = row_tile * t_.tile_m, end = min_of(begin + t_.tile_m, v_.rows);
-    for (i32 row = begin; row < end; row += 32) {
+  DEEPGEMM_DEVICE void prefetch(i32 begin) {
+    const i32 end = min_of(begin + t_.tile_m, v_.rows);
+    for (i32 row = begin; row < end; row += lanes) {
       Lanes::prefetch([&](i32 lane) -> const void* {
         return row + lane < end ? address_of(v_, row + lane) : nullptr;
       });
@@ -222,13 +225,36 @@ class LabelWalk {
     }
   }
 
-  // The run of equal labels that starts at row `first`. Why in batches: their loads are in flight
-  // together.
+  // Whether all rows from `first` on have its label. Why asked first: it mostly is so, and takes a
+  // fraction of what the search for the end of a run does, which is a chain of steps.
+  DEEPGEMM_DEVICE bool is_one_run(i32 first) const {
+    const i32 last = limit_ - 1;
+    const Lanes differ = Lanes::of([&](i32 lane) {
+      i32 bits = 0;
+      for (i32 i = 0; i < batch; ++i) {
+        bits |= difference(v_, first, min_of(first + i * lanes + lane, last));
+      }
+      return bits;
+    });
+    return limit_ - first <= batch * lanes && differ.first_other_than(0) == lanes;
+  }
+
+  // The run of equal labels that starts at row `first`.
   DEEPGEMM_DEVICE void find_run(i32 first) {
-    constexpr i32 batch = 8, lanes = 32;
-    constexpr i32 past = -2;  // other than any label
     tile_.row = aligned_down(first, t_.align);
-    tile_.first = tile_.end = first;
+    tile_.first = first;
+    if (is_one_run(first)) {
+      tile_.group = label(first);
+      tile_.end = limit_;
+    } else {
+      search(first);
+    }
+  }
+
+  // In batches, whose loads are in flight together.
+  DEEPGEMM_DEVICE void search(i32 first) {
+    constexpr i32 past = -2;  // other than any label
+    tile_.end = first;
     for (i32 same = lanes; same == lanes;) {
       Lanes found[batch];
       for (i32 i = 0; i < batch; ++i) {
@@ -249,7 +275,8 @@ class LabelWalk {
   i32 step_;
   i32 index_;
   i32 height_ = 0;
-  i32 limit_ = 0;  // the end of this tile's rows
+  i32 limit_ = 0;     // the end of this tile's rows
+  TilePlace next_{};  // of the next tile, if there is one
   GroupTile tile_;
 };
 
