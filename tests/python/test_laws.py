@@ -34,6 +34,10 @@ VIOLATIONS: dict[Law, list[tuple[str, str]]] = {
         ("python/deepgemm/gemm.py", "import torch\n"),
         ("python/deepgemm/bench/timer.py", "def f():\n    from jax import numpy\n"),
         ("python/deepgemm/gemm.py", "import importlib\nimportlib.import_module('cupy')\n"),
+        ("python/other/a.py", "import torch\n"),
+        ("python/deep_gemm/gemm.py", "from deepgemm._ext import gemm\n"),
+        ("python/deep_gemm/gemm.py", "import deepgemm\nx = deepgemm._library.ext\n"),
+        ("python/deep_gemm/gemm.py", "from deepgemm import gemm, _ext\n"),
     ],
     laws.layers_point_downward: [
         ("src/core/a.cpp", '#include "driver/driver.hpp"\n'),
@@ -51,6 +55,7 @@ VIOLATIONS: dict[Law, list[tuple[str, str]]] = {
     laws.environment_is_read_in_one_place: [
         ("src/jit/a.cpp", 'auto x = std::getenv("HOME");\n'),
         ("python/deepgemm/a.py", "import os\nx = os.environ['HOME']\n"),
+        ("python/deep_gemm/gemm.py", "import os\nx = os.getenv('DG_A')\n"),
     ],
     laws.hardware_behind_one_line: [
         ("src/device/kernels/a.cuh", 'void f() { asm volatile("bar.sync 0;"); }\n'),
@@ -88,7 +93,13 @@ INNOCENT: dict[Law, list[tuple[str, str]]] = {
         ("src/core/a.cpp", "namespace a {\n" + "int f() { return 1; }\n" * 100 + "}\n"),
         ("src/core/a.cpp", "const int table[] = {\n" + "  1,\n" * 100 + "};\n"),
     ],
-    laws.no_framework_in_python: [("python/deepgemm/torch/ops.py", "import torch\n")],
+    laws.no_framework_in_python: [
+        ("python/deepgemm/torch/ops.py", "import torch\n"),
+        ("python/deep_gemm/gemm.py", "import deepgemm\nimport torch\n"),
+    ],
+    laws.environment_is_read_in_one_place: [
+        ("python/deep_gemm/_state.py", "import os\nx = os.environ.get('DG_A')\n"),
+    ],
 }
 
 
