@@ -59,7 +59,7 @@ struct CallOptions {
   Stream stream = nullptr;
   const Policy* policy = nullptr;
   // SMs that a kernel may occupy; 0: all of the device. With Policy::num_sms, the smaller counts.
-  // The FP8, quantise and dequantise kernels and grouped products launch no more CTAs, and the
+  // The persistent, quantise and dequantise kernels and grouped products launch no more CTAs, and the
   // decode kernel is not chosen if it would. The general kernel of dense products (see explain) has
   // one CTA for each 64 x 64 of out, whatever this says.
   int num_sms = 0;

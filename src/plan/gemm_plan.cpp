@@ -88,7 +88,7 @@ heuristics::DecodeRequest decode_request(const GemmProblem& p, const GemmArgs& a
   return request;
 }
 
-// Empty if the decode kernel can take a problem that the FP8 kernel can, else why not.
+// Empty if the decode kernel can take a problem that the persistent kernel can, else why not.
 std::string why_not_decode(const GemmProblem& p, const RowsByK& a, const RowsByK& b,
                            const heuristics::DecodeRequest& request) {
   if (p.m > heuristics::max_decode_tokens)
@@ -166,7 +166,7 @@ std::string why_not_16bit(const GemmProblem& p, const RowsByK& a, const RowsByK&
   return {};
 }
 
-// Why not the models alone: the FP8 kernel was swept from M = 64 on, and up to 32 tokens the decode
+// Why not the models alone: the persistent kernel was swept from M = 64 on, and up to 32 tokens the decode
 // kernel won on every shape measured.
 bool decode_is_faster(const heuristics::DecodeRequest& decode,
                       const heuristics::GemmRequest& persistent) {

@@ -1,4 +1,4 @@
-// Grouped products on the FP8 kernel: the dense plan's parts, with a schedule that reads the group
+// Grouped products on the persistent kernel: the dense plan's parts, with a schedule that reads the group
 // vector on the device.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace deepgemm::plan {
 // Factors of an operand's rows, whose blocks are counted per group where groups divide K.
 TmaMatrix factor_matrix(const RowsByK& operand, int box_rows, const char* name,
                         const GroupLayout& layout);
-// Empty if the FP8 kernel can take it, else why not.
+// Empty if the persistent kernel can take it, else why not.
 std::string why_not_persistent(const GroupedCall& call);
 // `policy` may be null. Throws as make_gemm_plan().
 GemmPlan make_grouped_plan(const GroupedCall& call, const Policy* policy, const SmBudget& sms);

@@ -1,6 +1,6 @@
 """What the demo and the benchmark need of PyTorch: memory, kernel times, cuBLASLt as a rival.
 
-The only file besides the adapters that imports torch (a law of the project).
+Only here and in the drop-in `deep_gemm` is torch imported (a law of the project).
 """
 
 from __future__ import annotations
