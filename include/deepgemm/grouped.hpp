@@ -80,8 +80,8 @@ struct KGroupedArgs {
 // Each runs on the CPU reference backend for CPU tensors, else on the tensors' CUDA device,
 // asynchronously on options.stream; nothing is read back, so that a CUDA graph can hold the call.
 // There, the persistent kernel computes what it can take (E4M3, bfloat16, float16), the general one
-// the rest; a policy may name the kernel, its tile and num_sms. Throws ValueError, TypeError or Error before anything is
-// computed.
+// the rest; a policy may name the kernel, its tile and num_sms. Throws ValueError, TypeError or
+// Error before anything is computed.
 DEEPGEMM_API void grouped_gemm(const GroupedArgs& args, const CallOptions& options = {});
 DEEPGEMM_API void masked_gemm(const MaskedArgs& args, const CallOptions& options = {});
 DEEPGEMM_API void k_grouped_gemm(const KGroupedArgs& args, const CallOptions& options = {});

@@ -166,8 +166,8 @@ std::string why_not_16bit(const GemmProblem& p, const RowsByK& a, const RowsByK&
   return {};
 }
 
-// Why not the models alone: the persistent kernel was swept from M = 64 on, and up to 32 tokens the decode
-// kernel won on every shape measured.
+// Why not the models alone: the persistent kernel was swept from M = 64 on, and up to 32 tokens the
+// decode kernel won on every shape measured.
 bool decode_is_faster(const heuristics::DecodeRequest& decode,
                       const heuristics::GemmRequest& persistent) {
   constexpr std::int64_t always_decode = 32;

@@ -1,5 +1,5 @@
-// Grouped products on the persistent kernel: the dense plan's parts, with a schedule that reads the group
-// vector on the device.
+// Grouped products on the persistent kernel: the dense plan's parts, with a schedule that reads the
+// group vector on the device.
 #pragma once
 
 #include <string>
