@@ -45,7 +45,7 @@ struct GemmArgs {
 // Which kernel of a GPU computes a product, and how. Fields left unset are chosen by the
 // heuristics; an illegal choice is a ValueError that names the field or the rule. tile_m, tile_n,
 // consumers_n, cluster_m, cluster_n, group, raster_along_n and ordered ask for the persistent
-// kernel; stage_blocks, cluster_k and ctas_per_sm for decode; consumers and stages for either.
+// kernel; stage_blocks and ctas_per_sm for decode; consumers, stages and cluster_k for either.
 // Where it cannot take the problem, that is a ValueError too. Arrays in host memory are computed as
 // if there were no policy.
 struct Policy {

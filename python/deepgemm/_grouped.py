@@ -51,7 +51,7 @@ def grouped_gemm(
         bias: [G, N] float32, bfloat16 or float16.
         layout: ``"nt"``, or ``"nn"``: b is [G, K, N] and its sf [G, K blocks, N blocks].
         activation, alpha, out_dtype, granularity, stream: as for :func:`gemm`.
-        policy: on a GPU, ``kernel`` ("persistent" or "general"), the FP8 tile, ``num_sms``.
+        policy: on a GPU, ``kernel`` ("persistent" or "general"), the tile, ``num_sms``.
 
     Raises:
         ValueError: as :func:`gemm`; not one of the four arrays; in host memory also sizes that are

@@ -83,11 +83,22 @@ std::string sha256_hex(std::string_view bytes) {
   return hex({reinterpret_cast<const char*>(digest.data()), digest.size()});
 }
 
+// Why by words: a plan's key is 250 bytes, and a multiplication for each byte of it took a tenth of
+// a call.
 std::uint64_t hash_bytes(const void* data, std::size_t bytes) noexcept {
   auto p = static_cast<const unsigned char*>(data);
-  std::uint64_t h = 0xcbf29ce484222325;
-  for (std::size_t i = 0; i < bytes; ++i) h = (h ^ p[i]) * 0x100000001b3;
-  // FNV leaves the high bits weak, and tables use either end: the finaliser of MurmurHash3.
+  std::uint64_t h = 0xcbf29ce484222325 ^ bytes;
+  const auto add = [&](std::size_t count) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, p, count);
+    h = (h ^ word) * 0x9e3779b97f4a7c15;
+    h ^= h >> 32;  // else the top bits of a word would be those of the next one
+    p += count;
+  };
+  for (; bytes >= 8; bytes -= 8) add(8);
+  if (bytes > 0) add(bytes);
+  // The multiplications leave the low bits weak, and tables use either end: MurmurHash3's
+  // finaliser.
   h = (h ^ (h >> 33)) * 0xff51afd7ed558ccd;
   h = (h ^ (h >> 33)) * 0xc4ceb9fe1a85ec53;
   return h ^ (h >> 33);

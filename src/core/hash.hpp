@@ -11,7 +11,7 @@ namespace deepgemm {
 
 std::array<unsigned char, 32> sha256(std::string_view bytes) noexcept;
 std::string sha256_hex(std::string_view bytes);
-// FNV-1a with a final mix. Not for anything that outlives the process.
+// By words, with a final mix. Not for anything that outlives the process.
 std::uint64_t hash_bytes(const void* data, std::size_t bytes) noexcept;
 
 }  // namespace deepgemm

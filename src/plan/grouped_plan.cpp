@@ -79,6 +79,7 @@ std::string why_not_persistent(const GroupedCall& call) {
   if (std::string why = why_not_persistent(call.product, a, b); !why.empty()) return why;
   const device::GemmConfig some = smallest_config(call.product, a, b);
   const GroupLayout& layout = call.layout;
+  if (layout.kind != GroupKind::k && some.a_mn_major) return "a is not K-major";
   if (auto rule = broken_rule(stacked(a_matrix(a, some), layout.a_matrices(), layout.a));
       !rule.empty())
     return join("a: ", rule);

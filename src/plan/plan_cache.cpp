@@ -25,7 +25,8 @@ struct PlanKey {
   std::int64_t strides[12];
   std::int64_t granularity[4];
   std::int64_t apart[6];  // the matrices of a stack; 0 of one product
-  std::int64_t groups, expected, blocks;
+  std::int64_t groups, expected;
+  std::int64_t sf_blocks[2];  // along K, where groups divide it
   std::uint8_t residues[6];
   std::uint8_t dtypes[6];
   std::uint8_t flags[12];
@@ -79,7 +80,6 @@ PlanKey key_of(const GemmProblem& p, const GemmArgs& args, const GroupLayout& st
   const std::int64_t apart[] = {stack.a, stack.sfa, stack.b, stack.sfb, stack.out, stack.c};
   std::copy(std::begin(apart), std::end(apart), key.apart);
   key.groups = stack.groups;
-  key.blocks = stack.blocks;
   key.num_sms = num_sms;
   key.device = device;
   return key;
@@ -90,6 +90,10 @@ PlanKey key_of(const GroupedCall& call, int device, int num_sms) {
   key.expected = call.expected;
   key.flags[7] = static_cast<std::uint8_t>(1 + static_cast<int>(call.layout.kind));
   key.flags[8] = static_cast<std::uint8_t>(call.layout.vector.form);
+  if (call.layout.kind == GroupKind::k) {
+    if (call.first.a.sf) key.sf_blocks[0] = call.first.a.sf->shape[1];
+    if (call.first.b.sf) key.sf_blocks[1] = call.first.b.sf->shape[1];
+  }
   return key;
 }
 

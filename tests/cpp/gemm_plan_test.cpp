@@ -34,7 +34,7 @@ void is_general(const PlannedProduct& p, const char* reason) {
 
 }  // namespace
 
-TEST_CASE("the usual product takes the FP8 kernel, factors and out by TMA") {
+TEST_CASE("the usual product takes the persistent kernel, factors and out by TMA") {
   const GemmPlan plan = persistent_plan(PlannedProduct(4096, 7168, 2048));
   CHECK(plan.choice.config.epilogue == Epilogue::store);
   CHECK(plan.choice.config.scales_by_tma);

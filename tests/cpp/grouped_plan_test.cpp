@@ -238,7 +238,7 @@ TEST_CASE("one column of groups of K has factors per column, not per block") {
   CHECK(plan_of(call_of(args)).choice.config.column_scales);
 }
 
-TEST_CASE("what the FP8 kernel does not take is named") {
+TEST_CASE("what the persistent kernel does not take is named") {
   GroupedArgs args = rows_args();
   args.a.values.dtype = DType::float8_e5m2;
   CHECK(contains(plan::why_not_persistent(call_of(args)), "not both float8_e4m3fn"));
@@ -278,10 +278,28 @@ TEST_CASE("16-bit operands: rows and masks with b in either major, groups of K o
   CHECK_FALSE(made.choice.config.column_scales);
 }
 
-TEST_CASE("whatever was planned before, a grouped call gets the plan that it would make") {
-  testing::CacheDirectory directory;
-  testing::use_fake_nvrtc();
-  fake::use_fake_driver();
+TEST_CASE("16-bit rows of groups whose rows are contiguous, and not K, are the general kernel's") {
+  GroupedArgs args = rows_args();
+  args.a = {view(1, DType::bfloat16, {4096, 2048}), {}, {}};
+  args.b = {view(2, DType::bfloat16, {8, 7168, 2048}), {}, {}};
+  CHECK(plan::why_not_persistent(call_of(args)) == "");
+  args.a.values.strides[0] = 1, args.a.values.strides[1] = 4096;
+  CHECK(contains(plan::why_not_persistent(call_of(args)), "a is not K-major"));
+}
+
+namespace {
+
+KGroupedArgs gradient_args(std::int64_t sf_blocks, std::int64_t m = 130) {
+  KGroupedArgs args;
+  args.a = {view(1, DType::float8_e4m3fn, {m, 128}), view(4, DType::float32, {m, sf_blocks}), {}};
+  args.b = {view(2, DType::float8_e4m3fn, {256, 128}), view(5, DType::float32, {256, 1}), {}};
+  args.a.sf->strides[0] = 1, args.a.sf->strides[1] = m;
+  args.out = view(3, DType::float32, {1, m, 256});
+  args.k_sizes = view(6, DType::int32, {1});
+  return args;
+}
+
+std::vector<GroupedCall> calls_of_every_kind() {
   std::vector<GroupedCall> calls{call_of(rows_args()), call_of(masked_args()),
                                  call_of(rows_args(GroupForm::labels))};
   const auto changed = [&](auto&& change) {
@@ -292,26 +310,52 @@ TEST_CASE("whatever was planned before, a grouped call gets the plan that it wou
   changed([](GroupedArgs& a) { a.out = view(3, DType::float32, {4096, 7168}); });
   changed([](GroupedArgs& a) { a.out.strides[0] += 1; });
   changed([](GroupedArgs& a) { a.a.sf->strides[0] = 16, a.a.sf->strides[1] = 1; });
-  changed([](GroupedArgs& a) { a.b.values.strides[0] += 8; });  // no kernel but the general one
-  changed([](GroupedArgs& a) { a.c = a.out; });
+  changed([](GroupedArgs& a) { a.b.values.strides[0] += 8; });  // only the general kernel takes it
+  changed([](GroupedArgs& a) { a.c = view(7, DType::bfloat16, {4096, 7168}); });
   changed([](GroupedArgs& a) { test::PlannedProduct::shift(a.a.values, 1); });
-  MaskedArgs few = masked_args();
-  few.expected_rows = 20;
-  calls.push_back(call_of(few));
+  const auto masked = [&](auto&& change) {
+    MaskedArgs args = masked_args();
+    change(args);
+    calls.push_back(call_of(args));
+  };
+  masked([](MaskedArgs& a) { a.expected_rows = 20; });
+  masked([](MaskedArgs& a) { a.out.strides[0] += 1; });
+  masked([](MaskedArgs& a) { a.a.sf->strides[0] += 1; });
+  masked([](MaskedArgs& a) { a.a.values.strides[0] += 1; });
+  // One block of factors has no pitch along K; two have one that TMA cannot take.
+  calls.push_back(call_of(gradient_args(1)));
+  calls.push_back(call_of(gradient_args(2)));
+  return calls;
+}
+
+bool same(const GemmPlan& a, const GemmPlan& b) {
+  return a.spec.config == b.spec.config && a.spec.name == b.spec.name && a.grid == b.grid &&
+         a.choice.raster_group == b.choice.raster_group;
+}
+
+}  // namespace
+
+TEST_CASE("whatever was planned before, a grouped call gets the plan that it would make") {
+  testing::CacheDirectory directory;
+  testing::use_fake_nvrtc();
+  fake::use_fake_driver();
+  const std::vector<GroupedCall> calls = calls_of_every_kind();
   for (int round = 0; round < 2; ++round) {
     for (int sms : {132, 7}) {
-      for (const GroupedCall& call : calls) {
-        const plan::GemmPlan& found = plan::ready_plan(call, 0, {sms, sms != 132}).plan;
-        const bool taken = plan::why_not_persistent(call).empty();
+      for (std::size_t i = 0; i < calls.size(); ++i) {
+        CAPTURE(i);
+        const plan::SmBudget budget{sms, sms != 132};
+        const plan::GemmPlan& found = plan::ready_plan(calls[i], 0, budget).plan;
+        const bool taken = plan::why_not_persistent(calls[i]).empty();
         CHECK((found.kernel == plan::GemmKernel::persistent) == taken);
-        if (!taken) continue;
-        const GemmPlan made = plan::make_grouped_plan(call, nullptr, {sms, sms != 132});
-        CHECK(found.spec.config == made.spec.config);
-        CHECK(found.spec.name == made.spec.name);
-        CHECK(found.grid == made.grid);
+        if (taken) CHECK(same(found, plan::make_grouped_plan(calls[i], nullptr, budget)));
       }
     }
   }
+  // The two gradients differ in nothing but their blocks of factors.
+  const auto last = calls.size() - 1;
+  CHECK_FALSE(same(plan::ready_plan(calls[last - 1], 0, {132, false}).plan,
+                   plan::ready_plan(calls[last], 0, {132, false}).plan));
   const plan::ReadyPlan* first = &plan::ready_plan(calls[0], 0, {132, false});
   GroupedArgs elsewhere = rows_args();
   test::PlannedProduct::shift(elsewhere.a.values, 1 << 20);

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <set>
 
 using namespace deepgemm;
@@ -36,6 +37,18 @@ TEST_CASE("hash_bytes tells small changes apart") {
   std::set<std::uint64_t> seen;
   for (std::uint64_t i = 0; i < 10000; ++i) seen.insert(hash_bytes(&i, sizeof(i)));
   CHECK(seen.size() == 10000);
+  // Each byte of a key counts, wherever it stands.
+  std::array<unsigned char, 251> key{};
+  seen = {hash_bytes(key.data(), key.size())};
+  for (unsigned char& byte : key) {
+    for (int bit = 0; bit < 8; ++bit) {
+      byte ^= static_cast<unsigned char>(1 << bit);
+      seen.insert(hash_bytes(key.data(), key.size()));
+      byte ^= static_cast<unsigned char>(1 << bit);
+    }
+  }
+  CHECK(seen.size() == 1 + 8 * key.size());
+  CHECK(hash_bytes(key.data(), 8) != hash_bytes(key.data(), 16));
   CHECK(hash_bytes("ab", 1) == hash_bytes("ac", 1));
   CHECK(hash_bytes(nullptr, 0) == hash_bytes("x", 0));
 }

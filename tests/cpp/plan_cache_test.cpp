@@ -263,3 +263,30 @@ TEST_CASE("each product of a batch is launched as its own addresses ask") {
   CHECK_THROWS_AS(grids(batch_of(2, 64 * 1024 + 8), &policy), ValueError);
   CHECK(state.launches.size() == before);
 }
+
+TEST_CASE("a batch, another batch and a single product have plans of their own") {
+  testing::CacheDirectory directory;
+  testing::use_fake_nvrtc();
+  fake::use_fake_driver();
+  const PlannedProduct p(512, 256, 128, DType::bfloat16);
+  plan::GemmBatch whole{48, 512 * 128, 0, 256 * 128, 0, 512 * 256, 0};
+  std::vector<plan::GemmBatch> batches(6, whole);
+  batches[1] = {};      // one product
+  batches[2].b = 0;     // one b for all
+  batches[3].out += 1;  // another epilogue
+  batches[4].a += 1;    // a launch for each
+  batches[5].count = 2;
+  for (int round = 0; round < 2; ++round) {
+    for (const plan::GemmBatch& batch : batches) {
+      const auto problem = make_problem(p.args);
+      const GemmPlan made = plan::make_gemm_plan(problem, p.args, nullptr, {132, false}, batch);
+      const GemmPlan& found = plan::ready_plan(problem, p.args, 0, {132, false}, batch).plan;
+      CHECK(same(found, made));
+      CHECK(found.whole_batch == made.whole_batch);
+    }
+  }
+  const GemmPlan all =
+      plan::make_gemm_plan(make_problem(p.args), p.args, nullptr, {132, false}, whole);
+  CHECK(all.whole_batch);
+  CHECK_FALSE(same(all, p.plan()));
+}

@@ -80,6 +80,13 @@ def put_apart(place: Place, x: Any, extra: int) -> Any:
     )
 
 
+def put_turned(place: Place, x: Any) -> Any:
+    """A matrix or a stack whose rows, not columns, are contiguous."""
+    m, n = x.shape[-2:]
+    base = place.put(np.ascontiguousarray(x.swapaxes(-1, -2)).reshape(-1))
+    return base.strided(x.shape, (m * n, 1, m)[-x.ndim :])
+
+
 def put_vector(place: Place, values: Any, dtype: Any = np.int32, step: int = 1) -> Any:
     """A group vector; what lies between its elements is no number of rows."""
     flat = np.full(max(len(values), 1) * step, np.iinfo(dtype).max, dtype)
@@ -162,7 +169,7 @@ def check_rows(
     place: Place, rng: Any, labels: Any, groups: int, n: int, k: int, form: dict[str, Any], *,
     granularity: Any = PAIR, dtypes: Any = (E4M3, E4M3), out_dtype: str = "float32",
     layout: str = "nt", extra: int = 0, steps: Any = (), in_place: bool = False,
-    policy: Any = None, fast: bool = False,
+    policy: Any = None, fast: bool = False, turn_a: bool = False,
 ) -> None:  # fmt: skip
     """grouped_gemm with the form's arguments; `labels` says which group a row belongs to."""
     labels = np.asarray(labels)
@@ -179,7 +186,8 @@ def check_rows(
     poison(a.values, none)
     if granularity[0] and granularity[0][0] == 1:
         poison(a.sf, none)
-    left = scaled(put_apart(place, a.values, extra), place, a.sf, granularity[0], fast)
+    values = put_turned(place, a.values) if turn_a else put_apart(place, a.values, extra)
+    left = scaled(values, place, a.sf, granularity[0], fast)
     scales = None if granularity == (None, None) else granularity
     out = run(
         place,
@@ -195,7 +203,7 @@ def check_masked(
     place: Place, rng: Any, rows: Any, most: int, n: int, k: int, *, vector: Any = None,
     granularity: Any = PAIR, dtypes: Any = (E4M3, E4M3), out_dtype: str = "float32",
     layout: str = "nt", extra: int = 0, steps: Any = (), in_place: bool = False,
-    policy: Any = None, fast: bool = False,
+    policy: Any = None, fast: bool = False, turn_a: bool = False,
 ) -> None:  # fmt: skip
     """masked_gemm of len(rows) groups of `most` rows; `vector` is `rows` at the place."""
     groups = len(rows)
@@ -211,7 +219,8 @@ def check_masked(
     poison(a.values, ~mask)
     if granularity[0] and granularity[0][0] == 1:
         poison(a.sf, ~mask)
-    left = scaled(put_apart(place, a.values, extra), place, a.sf, granularity[0], fast)
+    values = put_turned(place, a.values) if turn_a else put_apart(place, a.values, extra)
+    left = scaled(values, place, a.sf, granularity[0], fast)
     counts = put_vector(place, rows) if vector is None else vector
     scales = None if granularity == (None, None) else granularity
     out = run(

@@ -95,6 +95,16 @@ def chosen(place: Place) -> None:
                     layout=layout, extra=i % 3)  # fmt: skip
 
 
+def turned(place: Place) -> None:
+    """A whose rows are contiguous, and not K: no tensor-core kernel takes it, and it is right."""
+    rng = np.random.default_rng(18)
+    for dtype, layout in itertools.product(("bfloat16", "float16"), ("nt", "nn")):
+        options = of(dtype, layout=layout, turn_a=True)
+        for form, labels in forms(place, SIZES, 7):
+            check_rows(place, rng, labels, len(SIZES), 72, 64, form, **options)
+        check_masked(place, rng, [3, 0, 17, 64], 64, 72, 64, **options)
+
+
 def repeat(place: Place) -> None:
     """The same bits every time, on any number of SMs."""
     rng = np.random.default_rng(16)
@@ -110,7 +120,7 @@ def repeat(place: Place) -> None:
             assert oracle.same_bits(first, again.to_numpy())
 
 
-BODIES = {body.__name__: body for body in (tiles, after_the_sum, along_k, chosen, repeat)}
+BODIES = {body.__name__: body for body in (tiles, after_the_sum, along_k, chosen, turned, repeat)}
 
 
 @pytest.mark.parametrize("name", BODIES)

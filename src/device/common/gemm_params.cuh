@@ -1,4 +1,4 @@
-// The one parameter of the FP8 GEMM kernel, passed by value. Same layout on host and device.
+// The one parameter of the persistent kernel, passed by value. Same layout on host and device.
 #pragma once
 
 #include "common/group_vector.cuh"
@@ -42,7 +42,7 @@ struct GemmParams {
   i64 sfa_row, sfa_k;
   const float* sfb_data;  // read without column_scales, or where scales_by_tma is off
   i64 sfb_row, sfb_k;
-  void* out_data;  // written by the general epilogue; strides in elements
+  void* out_data;  // written where TMA does not store; strides in elements
   i64 out_row, out_column;
   EpilogueParams epilogue;
   GroupParams groups;
