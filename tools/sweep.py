@@ -130,6 +130,18 @@ def measure(kind: str, repeat: int) -> Iterator[list[Any]]:
             yield [*row, round(us, 3)]
 
 
+def save(output: Path, columns: list[str], rows: list[list[Any]], repeat: int) -> None:
+    """Writes a sweep: the machine, the columns, and a line for each row."""
+    head = {
+        **machine.describe(),
+        "method": f"burst: 8 GB memset before each; median of {repeat} CUPTI times",
+        "columns": columns,
+    }
+    lines = ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows)
+    text = json.dumps(head, indent=1).removesuffix("\n}")
+    output.write_text(f'{text},\n "rows": [\n{lines}\n]}}\n')
+
+
 def main() -> int:
     """Entry point."""
     parser = argparse.ArgumentParser(
@@ -140,14 +152,7 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=5, metavar="N")
     arguments = parser.parse_args()
     rows = list(measure(arguments.kind, arguments.repeat))
-    head = {
-        **machine.describe(),
-        "method": f"burst: 8 GB memset before each; median of {arguments.repeat} CUPTI times",
-        "columns": [*COLUMNS.split(), *RASTER.split()],
-    }
-    lines = ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows)
-    text = json.dumps(head, indent=1).removesuffix("\n}")
-    arguments.output.write_text(f'{text},\n "rows": [\n{lines}\n]}}\n')
+    save(arguments.output, [*COLUMNS.split(), *RASTER.split()], rows, arguments.repeat)
     return 0
 
 

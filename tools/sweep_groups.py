@@ -1,6 +1,6 @@
 """Measures the persistent kernel's tiles on grouped products, for tools/fit_heuristics.py to fit.
 
-Each problem is run with every tile and two bands, in burst (see docs/performance.md), all of a
+Each problem is run with every tile and three bands, in burst (see docs/performance.md), all of a
 problem in turn. Needs a Hopper GPU and torch.
 
     python tools/sweep_groups.py benchmarks/sweeps/h200/sweep_groups.json
@@ -12,7 +12,6 @@ kind "rows": groups of about m rows, each times a matrix [n, k] of its own. "k":
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 from collections.abc import Callable, Iterator
@@ -20,8 +19,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sweep import save
+
 import deepgemm
-from deepgemm.bench import machine
 from deepgemm.bench.grouped import Case
 from deepgemm.torch import bench_support as support
 
@@ -114,14 +114,7 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=3, metavar="N")
     arguments = parser.parse_args()
     rows = list(measure(arguments.repeat))
-    head = {
-        **machine.describe(),
-        "method": f"burst: 8 GB memset before each; median of {arguments.repeat} CUPTI times",
-        "columns": COLUMNS.split(),
-    }
-    lines = ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows)
-    text = json.dumps(head, indent=1).removesuffix("\n}")
-    arguments.output.write_text(f'{text},\n "rows": [\n{lines}\n]}}\n')
+    save(arguments.output, COLUMNS.split(), rows, arguments.repeat)
     return 0
 
 

@@ -73,6 +73,11 @@ GroupTiles tiles_of_group(const GemmConfig& c, std::int64_t rows) {
   return {count, expected(rows, c.unit_pitch()) * c.unit_pitch() / (count * c.tile_m)};
 }
 
+// Bytes that cross the memory for each element of D.
+double output_bytes(const GemmConfig& c, const GemmRequest& r) {
+  return device::bytes_of(r.out_type) * (reads_c(c) ? 2 : 1);
+}
+
 // Megabytes that cross the memory: operands and D.
 struct Traffic {
   double inputs, outputs;
@@ -80,9 +85,8 @@ struct Traffic {
 Traffic traffic_of(const GemmConfig& c, const GemmRequest& r) {
   const double m = static_cast<double>(r.m), n = static_cast<double>(r.n);
   const double megabytes = 1e-6 * static_cast<double>(r.groups);
-  const double element_bytes = device::bytes_of(r.out_type) * (reads_c(c) ? 2 : 1);
   return {megabytes * device::bytes_of(r.a_type) * static_cast<double>(r.k) * (m + n),
-          megabytes * element_bytes * m * n};
+          megabytes * output_bytes(c, r) * m * n};
 }
 
 // Microseconds; the terms are those of tools/fit_heuristics.py.
@@ -100,8 +104,7 @@ double predict(const GemmConfig& c, const GemmRequest& r, std::int64_t waves) {
   const double share = std::ceil(k_blocks / c.cluster_k);
   const double reduction = c.cluster_k == f.cluster_k ? 0 : 0.7 + 0.15 * c.cluster_k;
   // What a wave costs beside its K blocks is mostly its part of D.
-  const double element_bytes = device::bytes_of(r.out_type) * (reads_c(c) ? 2 : 1);
-  const double wave = f.terms[1] * element_bytes / output_bytes_of_kind[f.kind];
+  const double wave = f.terms[1] * output_bytes(c, r) / output_bytes_of_kind[f.kind];
   return bytes + static_cast<double>(waves) * (wave + share * f.terms[2]) + reduction;
 }
 

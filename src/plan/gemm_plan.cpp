@@ -190,20 +190,12 @@ bool is_stack_of_tiles(const GemmProblem& p, const RowsByK& a, const RowsByK& b,
          tiles <= device::max_group_tiles;
 }
 
-// Whether TMA moves a stack that begins with `first` in the boxes of out.
-bool moves_by_tma(const TensorView& first, const GemmBatch& batch, std::int64_t apart) {
-  GemmConfig config;
-  config.out_type = element_type(first.dtype);
-  return apart != 0 &&
-         broken_rule(stacked(out_matrix(first, config, "out"), batch.count, apart)).empty();
-}
-
 // Turns the request for one product into that for all of a batch.
 void ask_for_batch(heuristics::GemmRequest& request, const GemmArgs& args, const GemmBatch& batch) {
   request.groups = batch.count;
   const bool by_tma = request.epilogue != device::Epilogue::general &&
-                      moves_by_tma(args.out, batch, batch.out) &&
-                      (!args.c || moves_by_tma(*args.c, batch, batch.c));
+                      moves_as_out(args.out, batch.count, batch.out) &&
+                      (!args.c || (batch.c != 0 && moves_as_out(*args.c, batch.count, batch.c)));
   if (!by_tma) request.epilogue = device::Epilogue::general;
 }
 

@@ -21,10 +21,7 @@ bool takes_factors_by_tma(const RowsByK& operand, const GroupLayout& layout, std
 device::Epilogue epilogue_of(device::Epilogue dense, const GroupedCall& call) {
   const GroupLayout& layout = call.layout;
   if (dense == device::Epilogue::general) return dense;
-  device::GemmConfig config;
-  config.out_type = element_type(call.first.out.dtype);
-  const TmaMatrix one = out_matrix(call.first.out, config, "out");
-  if (!broken_rule(stacked(one, layout.out_matrices(), layout.out)).empty())
+  if (!moves_as_out(call.first.out, layout.out_matrices(), layout.out))
     return device::Epilogue::general;
   if (dense == device::Epilogue::store) return dense;
   const bool in_place = call.first.out.dtype == DType::float32 && call.first.c &&

@@ -13,6 +13,13 @@ using device::GemmConfig;
 
 int number(std::uint16_t value) { return value; }
 
+// The start of a product's kernel name.
+std::string gemm_of(ElementType type) {
+  return type == ElementType::bf16  ? "deepgemm_bf16_gemm"
+         : type == ElementType::f16 ? "deepgemm_f16_gemm"
+                                    : "deepgemm_fp8_gemm";
+}
+
 // Field by field and by name, so that the text stays right when the struct changes.
 std::string persistent_gemm_entry(const jit::KernelSpec& spec) {
   GemmConfig c;
@@ -136,18 +143,14 @@ std::string_view name_of(device::GroupSchedule schedule) noexcept {
 }
 
 jit::KernelSpec persistent_gemm_spec(const GemmConfig& config) {
-  const char* name = config.scaled()                      ? "deepgemm_fp8_gemm"
-                     : config.a_type == ElementType::bf16 ? "deepgemm_bf16_gemm"
-                                                          : "deepgemm_f16_gemm";
-  return {name, std::string(reinterpret_cast<const char*>(&config), sizeof(config)),
+  return {gemm_of(config.a_type),
+          std::string(reinterpret_cast<const char*>(&config), sizeof(config)),
           persistent_gemm_entry, device::shared_map(config).total};
 }
 
 jit::KernelSpec decode_spec(const device::DecodeConfig& config) {
   const int most = device::shared_bytes_per_sm / config.ctas_per_sm - 1024;
-  return {config.scaled()                      ? "deepgemm_fp8_gemm_decode"
-          : config.a_type == ElementType::bf16 ? "deepgemm_bf16_gemm_decode"
-                                               : "deepgemm_f16_gemm_decode",
+  return {gemm_of(config.a_type) + "_decode",
           std::string(reinterpret_cast<const char*>(&config), sizeof(config)), decode_entry,
           std::min(most, device::max_shared_bytes)};
 }

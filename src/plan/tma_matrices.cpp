@@ -60,6 +60,12 @@ TmaMatrix stacked(const TmaMatrix& m, std::int64_t groups, std::int64_t group_st
 
 std::string broken_rule(const TmaMatrix& m) { return tma::broken_rule(m.view, m.tile, m.swizzle); }
 
+bool moves_as_out(const TensorView& first, std::int64_t matrices, std::int64_t apart) {
+  GemmConfig config;
+  config.out_type = element_type(first.dtype);
+  return broken_rule(stacked(out_matrix(first, config, "out"), matrices, apart)).empty();
+}
+
 TmaMatrix decode_matrix(const RowsByK& operand, int box_rows, int box_blocks, const char* name) {
   TensorView view = *operand.values;
   const std::int64_t block = device::stage_span / size_in_bytes(view.dtype);

@@ -33,6 +33,8 @@ TmaMatrix decode_matrix(const RowsByK& operand, int box_rows, int box_blocks, co
 TmaMatrix stacked(const TmaMatrix& matrix, std::int64_t groups, std::int64_t group_stride);
 
 std::string broken_rule(const TmaMatrix& matrix);
+// Whether TMA moves a stack that begins with `first` (out, or c) in the boxes of out.
+bool moves_as_out(const TensorView& first, std::int64_t matrices, std::int64_t apart);
 device::TensorMap tensor_map(const TmaMatrix& matrix);
 
 }  // namespace deepgemm::plan

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 
 import deepgemm
 
@@ -84,3 +86,28 @@ def run_in_a_child(file: str, body: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+Bodies = dict[str, Callable[[Place], None]]
+
+
+def as_tests(file: str, bodies: Bodies) -> tuple[Callable[[str], None], Callable[[str], None]]:
+    """(test_on_the_cpu, test_on_the_gpu) of a module with bodies."""
+
+    @pytest.mark.parametrize("name", bodies)
+    def on_the_cpu(name: str) -> None:
+        bodies[name](Place(-1))
+
+    @pytest.mark.gpu
+    @pytest.mark.parametrize("name", bodies)
+    def on_the_gpu(name: str) -> None:
+        run_in_a_child(file, name)
+
+    return on_the_cpu, on_the_gpu
+
+
+def main(bodies: Bodies) -> None:
+    """Arguments: a body and its device, -1 for host memory."""
+    _, name, device = sys.argv
+    bodies[name](Place(int(device)))
+    print(f"{name}: right")

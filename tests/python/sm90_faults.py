@@ -190,7 +190,7 @@ FAULTS = (
           "read_partial<C.group_columns(), 1>(sum[1])",
           "read_partial<C.group_columns(), 0>(sum[1])"),
     Fault("BF16: 64 columns of an N-major B lie beside others", "float16 128x128", MULTIPLY,
-          "| next_rows << 16", "| u64{1} << 16"),
+          "swizzled_descriptor(address, next_rows)", "swizzled_descriptor(address, 1)"),
     Fault("BF16: an N-major B goes on along K by bytes of a row", "float16 128x128", MULTIPLY,
           "constexpr u64 step_b = (MnMajorB ? 16 * stage_span : 32) / 16;",
           "constexpr u64 step_b = 32 / 16;"),

@@ -8,15 +8,13 @@ By hand, on one GPU:
 from __future__ import annotations
 
 import itertools
-import sys
 from typing import Any
 
 import numpy as np
-import pytest
 
 import deepgemm
 import oracle
-from gpu_place import Place, run_in_a_child
+from gpu_place import Place, as_tests, main
 from grouped_oracle import stack
 from grouped_place import E4M3, PAIR, Guarded, after_the_sum, operand, poison
 
@@ -228,18 +226,7 @@ def unaligned(place: Place) -> None:
 
 BODIES = {body.__name__: body for body in (layouts, broadcast, float8, epilogue, unaligned)}
 
-
-@pytest.mark.parametrize("name", BODIES)
-def test_on_the_cpu(name):
-    BODIES[name](Place(-1))
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("name", BODIES)
-def test_on_the_gpu(name):
-    run_in_a_child(__file__, name)
-
+test_on_the_cpu, test_on_the_gpu = as_tests(__file__, BODIES)
 
 if __name__ == "__main__":
-    BODIES[sys.argv[1]](Place(int(sys.argv[2])))
-    print(f"{sys.argv[1]}: right")
+    main(BODIES)

@@ -9,16 +9,14 @@ very same lines: that is how the bodies themselves are tested. By hand, on one G
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import pytest
 
 import deepgemm
 import oracle
-from gpu_place import SENTINEL, Place, run_in_a_child
+from gpu_place import SENTINEL, Place, as_tests, main
 
 M = (0, 1, 3, 17, 64, 127, 129, 300)
 N = (1, 8, 24, 33, 136, 576)
@@ -355,18 +353,7 @@ def _bodies() -> Iterator[Callable[[Place], None]]:
 
 BODIES = {body.__name__: body for body in _bodies()}
 
-
-@pytest.mark.parametrize("name", BODIES)
-def test_on_the_cpu(name):
-    BODIES[name](Place(-1))
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("name", BODIES)
-def test_on_the_gpu(name):
-    run_in_a_child(__file__, name)
-
+test_on_the_cpu, test_on_the_gpu = as_tests(__file__, BODIES)
 
 if __name__ == "__main__":
-    BODIES[sys.argv[1]](Place(int(sys.argv[2])))
-    print(f"{sys.argv[1]}: right")
+    main(BODIES)

@@ -8,7 +8,6 @@ As test_gpu_gemm.py: a body takes a Place, and -1 is the CPU reference. By hand,
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -18,7 +17,7 @@ import pytest
 
 import deepgemm
 import oracle
-from gpu_place import Place, run_in_a_child
+from gpu_place import Place, as_tests, main
 from grouped_oracle import labels_of, skewed, slices
 from grouped_place import (
     E4M3,
@@ -345,18 +344,7 @@ def _bodies() -> Iterator[Callable[[Place], None]]:
 
 BODIES = {body.__name__: body for body in _bodies()}
 
-
-@pytest.mark.parametrize("name", BODIES)
-def test_on_the_cpu(name):
-    BODIES[name](Place(-1))
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("name", BODIES)
-def test_on_the_gpu(name):
-    run_in_a_child(__file__, name)
-
+test_on_the_cpu, test_on_the_gpu = as_tests(__file__, BODIES)
 
 if __name__ == "__main__":
-    BODIES[sys.argv[1]](Place(int(sys.argv[2])))
-    print(f"{sys.argv[1]}: right")
+    main(BODIES)

@@ -6,15 +6,13 @@ python tests/python/test_gpu_grouped_fp8.py tiles 0
 from __future__ import annotations
 
 import itertools
-import sys
 from typing import Any
 
 import numpy as np
-import pytest
 
 import deepgemm
 import oracle
-from gpu_place import Place, run_in_a_child
+from gpu_place import Place, as_tests, main
 from grouped_oracle import labels_of
 from grouped_place import check_k, check_masked, check_rows, put_vector
 from test_gpu_grouped import SIZES, STEPS, forms
@@ -92,18 +90,7 @@ def repeat(place: Place) -> None:
 
 BODIES = {body.__name__: body for body in (tiles, after_the_sum, along_k, repeat)}
 
-
-@pytest.mark.parametrize("name", BODIES)
-def test_on_the_cpu(name):
-    BODIES[name](Place(-1))
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("name", BODIES)
-def test_on_the_gpu(name):
-    run_in_a_child(__file__, name)
-
+test_on_the_cpu, test_on_the_gpu = as_tests(__file__, BODIES)
 
 if __name__ == "__main__":
-    BODIES[sys.argv[1]](Place(int(sys.argv[2])))
-    print(f"{sys.argv[1]}: right")
+    main(BODIES)

@@ -6,14 +6,12 @@ By hand, on one GPU: python tests/python/test_gpu_quantize.py quantizers 0
 from __future__ import annotations
 
 import itertools
-import sys
 
 import numpy as np
-import pytest
 
 import deepgemm
 import oracle
-from gpu_place import Place, contents, run_in_a_child
+from gpu_place import Place, as_tests, contents, main
 
 
 def quantizers(place: Place) -> None:
@@ -61,18 +59,7 @@ def quantizers_of_other_types(place: Place) -> None:
 
 BODIES = {body.__name__: body for body in (quantizers, quantizers_of_other_types)}
 
-
-@pytest.mark.parametrize("name", BODIES)
-def test_on_the_cpu(name):
-    BODIES[name](Place(-1))
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("name", BODIES)
-def test_on_the_gpu(name):
-    run_in_a_child(__file__, name)
-
+test_on_the_cpu, test_on_the_gpu = as_tests(__file__, BODIES)
 
 if __name__ == "__main__":
-    BODIES[sys.argv[1]](Place(int(sys.argv[2])))
-    print(f"{sys.argv[1]}: right")
+    main(BODIES)

@@ -6,26 +6,25 @@
 
 namespace deepgemm::device {
 
-// Matrix descriptor of a K-major tile whose rows are one 128-byte swizzle span (PTX
-// ISA 9.7.15.5.1): bits 0-13 address / 16, 16-29 leading offset (ignored here), 32-45 stride
-// between groups of 8 rows / 16, 62-63 the 128-byte swizzle.
-DEEPGEMM_DEVICE u64 k_major_descriptor(u32 address) {
-  constexpr u64 leading = 1;
-  constexpr u64 eight_rows = 8 * 128 / 16;
+// Matrix descriptor of a tile of 128-byte swizzle spans, of which 8 are an atom (PTX
+// ISA 9.7.15.5.1): bits 0-13 address / 16, 16-29 leading offset / 16, 32-45 stride between atoms
+// / 16, 62-63 the 128-byte swizzle.
+DEEPGEMM_DEVICE u64 swizzled_descriptor(u32 address, u64 leading) {
+  constexpr u64 next_atom = 8 * 128 / 16;
   constexpr u64 swizzle_128 = 1;
-  return static_cast<u64>((address & 0x3FFFF) >> 4) | leading << 16 | eight_rows << 32 |
+  return static_cast<u64>((address & 0x3FFFF) >> 4) | leading << 16 | next_atom << 32 |
          swizzle_128 << 62;
 }
 
-// The same of an MN-major tile of 16-bit elements: a line of 128 bytes holds 64 rows at one k, and
-// 8 of K are a swizzle atom. Leading offset: from 64 rows to the next 64; stride: from 8 of K to
-// the next 8.
+// K-major: rows are the spans, and atoms follow each other along the rows; no leading offset
+// counts.
+DEEPGEMM_DEVICE u64 k_major_descriptor(u32 address) { return swizzled_descriptor(address, 1); }
+
+// MN-major, 16-bit elements: a span holds 64 rows at one k, and atoms follow each other along K;
+// leading offset: from 64 rows to the next 64.
 DEEPGEMM_DEVICE u64 mn_major_descriptor(u32 address) {
   constexpr u64 next_rows = unit_rows * stage_span / 16;
-  constexpr u64 eight_of_k = 8 * 128 / 16;
-  constexpr u64 swizzle_128 = 1;
-  return static_cast<u64>((address & 0x3FFFF) >> 4) | next_rows << 16 | eight_of_k << 32 |
-         swizzle_128 << 62;
+  return swizzled_descriptor(address, next_rows);
 }
 
 DEEPGEMM_DEVICE u64 descriptor(u32 address, bool mn_major) {
