@@ -74,7 +74,7 @@ void wgmma(int columns, Format a, Format b, int slot, bool accumulate, std::uint
            std::uint64_t b_descriptor, bool a_mn_major, bool b_mn_major, const Where& where);
 void wgmma_commit(const Where& where);
 void wgmma_wait(int pending, const Where& where);
-float partial(int slot, int element, const Where& where);
+float& partial(int slot, int element, const Where& where);  // to read or to change it
 
 // ---- Global memory, checked against the driver's allocations
 float load_global_f32(const float* address, const Where& where);

@@ -201,7 +201,7 @@ void wgmma_wait(int pending, const Where& where) {
   }
 }
 
-float partial(int slot, int element, const Where& where) {
+float& partial(int slot, int element, const Where& where) {
   Thread& t = self();
   if (t.slots[slot].group >= 0) {
     Machine::current().fail("a partial accumulator is read before the wait for its WGMMA group",

@@ -63,6 +63,10 @@ struct Partial {
   static void read(float* sum, const Where& where = Where::current()) {
     for (int i = 0; i < 4; ++i) sum[4 * Group + i] = sm90::partial(Slot, 4 * Group + i, where);
   }
+  static void add(float x0, float x1, float x2, float x3, const Where& where = Where::current()) {
+    const float x[4] = {x0, x1, x2, x3};
+    for (int i = 0; i < 4; ++i) sm90::partial(Slot, 4 * Group + i, where) += x[i];
+  }
 };
 
 }  // namespace deepgemm::device::ptx

@@ -26,6 +26,7 @@ TILES = {
     "64x64": tile(64, 64, 1),
     "64x32": tile(64, 32, 1),
     "64x64 K split in 2": tile(64, 64, 1, cluster_k=2),
+    "192x96": tile(192, 96, 3),
 }
 DECODES = {
     "8 tokens": (8, {"stage_blocks": 2, "stages": 3, "cluster_k": 1}),
@@ -34,21 +35,24 @@ DECODES = {
 }
 
 
-def layout_of(policy: dict[str, Any], seed: int) -> str:
-    """One that the tile takes: an N-major B comes in boxes of 64 columns."""
-    columns = policy["tile_n"] // policy.get("consumers_n", 1)
-    return "nt" if columns % 64 != 0 else LAYOUTS[seed // 5 % 4]
+def layout_of(seed: int) -> str:
+    return LAYOUTS[seed // 5 % 4]
+
+
+def shape_for(policy: dict[str, Any], seed: int) -> tuple[int, int, int]:
+    """Like shape_of(), but of one tile where K is split."""
+    if policy["cluster_k"] == 1:
+        return shape_of(policy, seed)
+    return policy["tile_m"] - seed % 2 * 8, policy["tile_n"] - seed % 3 * 8, 328
 
 
 def tiled(policy: dict[str, Any], dtype: str) -> Case:
-    """Exact products in every layout that the tile takes."""
+    """Exact products in every layout."""
 
     def body(place: Place, rng: np.random.Generator, seed: int) -> None:
-        shape = shape_of(policy, seed)
-        if policy["cluster_k"] > 1:
-            shape = (policy["tile_m"] - seed % 2 * 8, policy["tile_n"] - seed % 3 * 8, 328)
+        shape = shape_for(policy, seed)
         m, n, k = (-(-extent // 8) * 8 for extent in shape)
-        layout = layout_of(policy, seed)
+        layout = layout_of(seed)
         if layout == "nt":
             m = shape[0]
         out_dtype = (dtype, "float32")[seed % 2]
@@ -81,10 +85,10 @@ def accumulated(policy: dict[str, Any], dtype: str, in_place: bool) -> Case:
     """out = c + A B, where c moves by TMA."""
 
     def body(place: Place, rng: np.random.Generator, seed: int) -> None:
-        m, n, k = (-(-extent // 8) * 8 for extent in shape_of(policy, seed))
+        m, n, k = (-(-extent // 8) * 8 for extent in shape_for(policy, seed))
         if in_place and dtype == "float32":
             k += 1536  # so that TMA's reduction is taken
-        layout = layout_of(policy, seed)
+        layout = layout_of(seed)
         a, b = whole(rng, m, k, "bfloat16"), whole(rng, n, k, "bfloat16")
         before = oracle.cast(rng.integers(-99, 99, (m, n)) / 4, dtype)
         c = place.put(before)
@@ -200,6 +204,9 @@ def _cases() -> dict[str, Case]:
     for dtype in ("bfloat16", "float32"):
         cases[f"bfloat16 128x128 adds {dtype} C"] = accumulated(TILES["128x128"], dtype, False)
         cases[f"bfloat16 256x128 in place, {dtype}"] = accumulated(TILES["256x128"], dtype, True)
+        cases[f"bfloat16 192x176 adds {dtype} C"] = accumulated(TILES["192x176"], dtype, False)
+    name = "64x64 K split in 2"
+    cases[f"bfloat16 {name}, adds C"] = accumulated(TILES[name], "bfloat16", True)
     cases["bfloat16 64x64, batch"] = batched(TILES["64x64"])
     cases["bfloat16 256x128, batch"] = batched(TILES["256x128"])
     for name, fields in GROUP_TILES.items():

@@ -9,6 +9,7 @@ WIDE, SPLIT = "128x192 cluster 2x1", "64x64 K split in 2"
 SIXTEEN = "decode 16 tokens, (2, 2, 2, 1, 2)"
 DECODE, CLUSTERED = "decode 8 tokens, (1, 2, 3, 1, 3)", "decode 8 tokens, (2, 2, 3, 4, 2)"
 ADDS_C, ADDS_D = "128x128, adds C", "128x128, adds to D"
+SPLIT_C = "bfloat16 64x64 K split in 2, adds C"
 DEPENDENT_DECODE, DEPENDENT_TILES = "decode, dependent launch", "tiles, dependent launch"
 COLUMNS, STRIDED = "256x128 cluster 1x2 ordered, factors per column", "128x128, strided factors"
 
@@ -156,13 +157,28 @@ FAULTS = (
     Fault("staged without the swizzle", SMALL, STORE,
           "ptx::store_matrix_x4(chunk + swizzled(offset, C.chunk_span()),",
           "ptx::store_matrix_x4(chunk + offset,"),
-    Fault("C is sent before it is added", ADDS_C, STORE,
-          "      ptx::mbarrier_wait(added, parts & 1);", ""),
-    Fault("C is added before it has arrived", ADDS_C, STORE,
-          "    ptx::mbarrier_wait(shared + map.c_full + group * 8, (place.parts + i) & 1);", ""),
-    Fault("no proxy fence after adding C", ADDS_C, STORE,
-          "    ptx::fence_async_proxy();\n    ptx::mbarrier_arrive(shared + map.c_added",
-          "    ptx::mbarrier_arrive(shared + map.c_added", "fence.proxy.async"),
+    Fault("C is added before it has arrived", ADDS_C, CONSUMER,
+          "      ring.wait_full();\n      add_c_block", "      add_c_block"),
+    Fault("C's stage is released before it is added", ADDS_C, CONSUMER,
+          "      add_c_block<C, Block>(sum, ring.a(), group);\n"
+          "      release<C>(ring, ring.stage, writer);",
+          "      release<C>(ring, ring.stage, writer);\n"
+          "      add_c_block<C, Block>(sum, ring.a(), group);"),
+    Fault("C is not released", ADDS_C, CONSUMER,
+          "      release<C>(ring, ring.stage, writer);\n      ring.advance();\n      add_c",
+          "      ring.advance();\n      add_c", "deadlock"),
+    Fault("C comes over a stage that is read", ADDS_C, PRODUCER,
+          "    ring.acquire();\n    if (issues) {\n      const int chunks",
+          "    if (issues) {\n      const int chunks"),
+    Fault("armed for a chunk of C too few", ADDS_C, PRODUCER,
+          "ptx::mbarrier_arm(ring.full(), chunks * C.chunk_bytes());",
+          "ptx::mbarrier_arm(ring.full(), (chunks - 1) * C.chunk_bytes());"),
+    Fault("the header warp passes C over", ADDS_C, WARPS,
+          "takes_c<C>() && i < C.c_blocks()", "false", "deadlock"),
+    Fault("every CTA of a split waits for C", SPLIT_C, "scheduler/raster.cuh",
+          "C.cluster_k == 1 || ptx::cluster_rank() == 0", "true"),
+    Fault("the other warpgroup's C", ADDS_C, "epilogue/add_c.cuh",
+          "Unit * C.consumers_m() + group", "Unit * C.consumers_m() + 1 - group"),
     Fault("added twice", ADDS_D, STORE, "ptx::tma_add_2d(p.out, column, row, source);",
           "ptx::tma_add_2d(p.out, column, row, source), "
           "ptx::tma_add_2d(p.out, column, row, source);"),

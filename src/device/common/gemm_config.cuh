@@ -16,7 +16,7 @@ inline constexpr int warps_per_group = 4;
 enum class Epilogue : u8 {
   store,       // cast, and leave by TMA
   reduce,      // FP32, added to D by TMA: C is D
-  accumulate,  // sums plus C, which TMA brings into the same buffer that D leaves from
+  accumulate,  // sums plus C, which follows the tile's K blocks through the ring
   general,     // alpha, bias, activation, c, out_scale; plain stores to any address and pitch
 };
 // Which tiles there are: all of D; those of the rows of each group, from a vector that the kernel
@@ -71,7 +71,12 @@ struct GemmConfig {
 
   // Bytes of one stage.
   DEEPGEMM_SHARED_CODE constexpr int a_bytes() const { return tile_m * stage_span; }
-  DEEPGEMM_SHARED_CODE constexpr int b_bytes() const { return tile_n * stage_span; }
+  DEEPGEMM_SHARED_CODE constexpr int b_bytes() const { return b_columns() * stage_span; }
+  // Columns of B in a stage. An N-major B comes in boxes of 64, the last one also where the tile
+  // has fewer.
+  DEEPGEMM_SHARED_CODE constexpr int b_columns() const {
+    return b_mn_major ? ceil_div<int>(tile_n, unit_rows) * unit_rows : tile_n;
+  }
   DEEPGEMM_SHARED_CODE constexpr int sfa_bytes() const { return scaled() ? tile_m * 4 : 0; }
   DEEPGEMM_SHARED_CODE constexpr int sfb_bytes() const { return column_scales ? tile_n * 4 : 0; }
   // Bytes that the full barrier counts, with that many rows of A.
@@ -106,12 +111,15 @@ struct GemmConfig {
   }
   DEEPGEMM_SHARED_CODE constexpr int chunk_columns() const { return chunk_span() / staged_bytes(); }
   DEEPGEMM_SHARED_CODE constexpr int chunk_bytes() const { return unit_rows * chunk_span(); }
-  // A unit leaves in parts, halves of its columns, where FP32 would cost a stage of the ring:
-  // 16-bit operands have room for one more than FP8, whose factors lie in it.
+  // A unit leaves in parts of at most 64 columns where FP32 would cost a stage of the ring: 16-bit
+  // operands have room for one more than FP8, whose factors lie in it.
   // `crowded`: two copies of the general epilogue beside a walk over groups spilled 104 bytes.
   DEEPGEMM_SHARED_CODE constexpr int unit_parts() const {
     const bool crowded = row_grouped() && epilogue == Epilogue::general;
-    return staged_bytes() == 4 && !scaled() && !crowded && group_columns() % 64 == 0 ? 2 : 1;
+    if (staged_bytes() != 4 || scaled() || crowded) return 1;
+    int parts = ceil_div(group_columns(), 64);
+    while (group_columns() % (parts * chunk_columns()) != 0) ++parts;
+    return parts;
   }
   DEEPGEMM_SHARED_CODE constexpr int part_columns() const { return group_columns() / unit_parts(); }
   DEEPGEMM_SHARED_CODE constexpr int staged_part_bytes() const {
@@ -125,6 +133,16 @@ struct GemmConfig {
   }
   DEEPGEMM_SHARED_CODE constexpr int staging_bytes() const {
     return units_per_store() * staged_part_bytes();
+  }
+
+  // C comes through the ring as well, behind a tile's K blocks: the chunks of 128 bytes of columns
+  // at a time, all rows of the tile, in A's part of a stage.
+  DEEPGEMM_SHARED_CODE constexpr int column_chunks() const {
+    return group_columns() / chunk_columns();
+  }
+  DEEPGEMM_SHARED_CODE constexpr int c_block_chunks() const { return stage_span / chunk_span(); }
+  DEEPGEMM_SHARED_CODE constexpr int c_blocks() const {
+    return epilogue == Epilogue::accumulate ? ceil_div(column_chunks(), c_block_chunks()) : 0;
   }
 
   // Sums that the other CTAs of a cluster along K send to its first.
@@ -190,7 +208,7 @@ struct GemmConfig {
 
 // Byte offsets of a CTA's shared memory; every part of the ring holds `stages` pieces in a row.
 struct SharedMap {
-  int a, b, out, reduction, sfa, sfb, header, full, empty, c_full, c_added, total;
+  int a, b, out, reduction, sfa, sfb, header, full, empty, total;
 };
 // Written for each K block by the producer side: scale factors of B (not with column_scales), and
 // on a tile's first block where the tile lies.
@@ -213,9 +231,7 @@ DEEPGEMM_SHARED_CODE constexpr SharedMap shared_map(const GemmConfig& c) {
   map.header = map.sfb + c.stages * c.sfb_bytes();
   map.full = map.header + c.stages * static_cast<int>(sizeof(StageHeader));
   map.empty = map.full + c.stages * 8;
-  map.c_full = map.empty + c.stages * 8;  // one for each consumer warpgroup, and so is c_added
-  map.c_added = map.c_full + c.consumers * 8;
-  map.total = map.c_added + c.consumers * 8;
+  map.total = map.empty + c.stages * 8;
   return map;
 }
 
@@ -236,8 +252,8 @@ DEEPGEMM_SHARED_CODE constexpr const char* broken_rule_of_types(const GemmConfig
     return "a warpgroup with two units holds at most 128 columns";
   if (c.multicast() > 1) return "16-bit operands are not shared by multicast";
   if (c.a_mn_major && c.row_grouped()) return "the rows of groups are K-major";
-  if (c.b_mn_major && c.group_columns() % unit_rows != 0)
-    return "an N-major B comes in boxes of 64 columns";
+  if (c.b_mn_major && c.consumers_n > 1 && c.group_columns() % unit_rows != 0)
+    return "an N-major B comes in boxes of 64 columns, and warpgroups begin at one";
   return nullptr;
 }
 
@@ -260,9 +276,10 @@ DEEPGEMM_SHARED_CODE constexpr const char* broken_rule(const GemmConfig& c) {
     return "TMA adds to D in FP32: out_type must be f32";
   if (c.epilogue == Epilogue::accumulate && c.scaled() && c.out_type != ElementType::f32)
     return "C is added to products of FP8 in FP32: out_type must be f32";
-  if (c.epilogue == Epilogue::accumulate && (c.consumers > 2 || !c.scales_by_tma))
-    return "C is moved by one producer warp for each of at most 2 consumer warpgroups, which must "
-           "have nothing else to do";
+  if (c.epilogue == Epilogue::accumulate && !c.scales_by_tma)
+    return "C follows operands of which TMA brings the factors too";
+  if (c.epilogue == Epilogue::accumulate && c.consumers_n > 1)
+    return "C comes for whole rows of a tile: no warpgroups side by side along N";
   if (c.epilogue == Epilogue::general && c.out_type != ElementType::f32)
     return "the general epilogue takes its output type at run time: out_type must be f32";
   if (c.column_scales && c.tile_n % 32 != 0)
@@ -274,13 +291,11 @@ DEEPGEMM_SHARED_CODE constexpr const char* broken_rule(const GemmConfig& c) {
     return "cluster_k must be 1, 2 or 4";
   if (c.cluster_k > 1 && c.multicast() > 1)
     return "a cluster shares operands or splits K, not both";
-  if (c.cluster_k > 1 && c.epilogue == Epilogue::accumulate)
-    return "C is not moved beside the ring where K is split";
   if (c.tile_m / c.cluster_n % 8 != 0 || c.tile_n / c.cluster_m % 8 != 0)
     return "a multicast share must be a multiple of 8 rows";
   if (c.grouped() && c.cluster() > 1) return "a grouped schedule has no clusters";
   if (c.grouped() && c.epilogue == Epilogue::accumulate)
-    return "C is not moved beside the ring of a grouped schedule";
+    return "C does not come through the ring of a grouped schedule";
   if (c.grouped() && !c.k_grouped() && c.epilogue == Epilogue::reduce)
     return "TMA does not add to rows of which some are another group's";
   if (c.row_grouped() && c.epilogue == Epilogue::general && c.units() > 1)

@@ -17,7 +17,6 @@ struct OutPlace {
   Tile tile;    // its first row and column; with a grouped schedule also whose they are
   u32 staging;  // its D buffer in shared memory
   int barrier;  // its named barrier
-  int parts;    // parts of units that it has stored before
 };
 
 template <ElementType Type>
@@ -58,45 +57,30 @@ DEEPGEMM_DEVICE void stage_unit_16bit(const float* sum, u32 unit_staging) {
   }
 }
 
-// Calls f(address, i) for each pair of neighbours sum[i], sum[i + 1] of this thread's share of a
-// staged part.
-template <GemmConfig C, class F>
-DEEPGEMM_DEVICE void for_each_staged_pair(u32 unit_staging, F f) {
-  constexpr int groups_per_chunk = C.chunk_columns() / 8;
+// Where this thread's pairs of neighbours lie in a chunk: elements 0, 1 and 2, 3 of group `g` of
+// eight columns.
+struct PairPlace {
+  u32 upper, lower;
+};
+template <GemmConfig C>
+DEEPGEMM_DEVICE PairPlace pair_place(int g) {
   const int lane = ptx::lane_index();
   const int row = ptx::warp_index() % warps_per_group * 16 + lane / 4;
-#pragma unroll
-  for (int g = 0; g < C.part_columns() / 8; ++g) {
-    const u32 chunk = unit_staging + g / groups_per_chunk * C.chunk_bytes();
-    const u32 upper =
-        row * C.chunk_span() + (g % groups_per_chunk * 8 + lane % 4 * 2) * C.staged_bytes();
-    const u32 lower = upper + 8 * C.chunk_span();
-    f(chunk + swizzled(upper, C.chunk_span()), 4 * g);
-    f(chunk + swizzled(lower, C.chunk_span()), 4 * g + 2);
-  }
+  const u32 upper = row * C.chunk_span() + (g * 8 + lane % 4 * 2) * C.staged_bytes();
+  return {swizzled(upper, C.chunk_span()), swizzled(upper + 8 * C.chunk_span(), C.chunk_span())};
 }
 
 // One part as FP32 into its chunks.
 template <GemmConfig C>
 DEEPGEMM_DEVICE void stage_part_f32(const float* sum, u32 unit_staging) {
-  for_each_staged_pair<C>(unit_staging, [&](u32 address, int i) {
-    ptx::store_shared_f32x2(address, sum[i], sum[i + 1]);
-  });
-}
-
-// Adds C, which lies in the staging buffer, to one part there.
-template <GemmConfig C>
-DEEPGEMM_DEVICE void add_staged_part(const float* sum, u32 unit_staging) {
-  for_each_staged_pair<C>(unit_staging, [&](u32 address, int i) {
-    float x, y;
-    if constexpr (C.out_type == ElementType::f32) {
-      ptx::load_shared_f32x2(x, y, address);
-      ptx::store_shared_f32x2(address, sum[i] + x, sum[i + 1] + y);
-    } else {
-      unpack_pair<C.out_type>(x, y, ptx::load_shared_u32(address));
-      ptx::store_shared_u32(address, pack_pair<C.out_type>(sum[i] + x, sum[i + 1] + y));
-    }
-  });
+  constexpr int groups_per_chunk = C.chunk_columns() / 8;
+#pragma unroll
+  for (int g = 0; g < C.part_columns() / 8; ++g) {
+    const u32 chunk = unit_staging + g / groups_per_chunk * C.chunk_bytes();
+    const PairPlace place = pair_place<C>(g % groups_per_chunk);
+    ptx::store_shared_f32x2(chunk + place.upper, sum[4 * g], sum[4 * g + 1]);
+    ptx::store_shared_f32x2(chunk + place.lower, sum[4 * g + 2], sum[4 * g + 3]);
+  }
 }
 
 // The sums of a part of a unit.
@@ -260,80 +244,12 @@ DEEPGEMM_DEVICE void store_generally(float (&sum)[C.units()][C.accumulators()], 
   }
 }
 
-// Consumer's side of Epilogue::accumulate; the other side is move_c().
-template <GemmConfig C>
-DEEPGEMM_DEVICE void store_accumulated(float (&sum)[C.units()][C.accumulators()], u32 shared,
-                                       int group, const OutPlace& place) {
-  constexpr SharedMap map = shared_map(C);
-#pragma unroll
-  for (int i = 0; i < C.units() * C.unit_parts(); ++i) {
-    ptx::mbarrier_wait(shared + map.c_full + group * 8, (place.parts + i) & 1);
-    add_staged_part<C>(part_of<C>(sum[i / C.unit_parts()], i % C.unit_parts()), place.staging);
-    ptx::fence_async_proxy();
-    ptx::mbarrier_arrive(shared + map.c_added + group * 8);
-  }
-}
-
-template <GemmConfig C>
-DEEPGEMM_DEVICE void load_c(const GemmParams& p, const OutPlace& place, int unit, int part,
-                            u32 full) {
-  ptx::mbarrier_arm(full, C.staging_bytes());
-  const int row = place.tile.row + unit * C.unit_pitch();
-#pragma unroll
-  for (int chunk = 0; chunk < C.part_columns() / C.chunk_columns(); ++chunk) {
-    const u32 staging = place.staging + chunk * C.chunk_bytes();
-    const int column = place.tile.column + part * C.part_columns() + chunk * C.chunk_columns();
-    if constexpr (C.stacked()) {
-      ptx::tma_load_3d(staging, p.c, column, row, matrix_of_out<C>(p, place.tile), full,
-                       L2Policy::evict_normal);
-    } else {
-      ptx::tma_load_2d(staging, p.c, column, row, full);
-    }
-  }
-}
-
-// Run by one producer warp for each consumer warpgroup. For each part of a unit:
-// | c_full[g]  | the warp's lane, with the bytes of C | waited on by the warpgroup |
-// | c_added[g] | 128 threads of the warpgroup         | waited on by the warp      |
-// The warp also sends the part, so that it knows when the buffer may be filled again: C of the next
-// tile arrives while that tile is multiplied. Against TMA's own reduction into D
-// (Epilogue::reduce): 306 to 430 us at 32768x4096x512, but 247 to 241 at 4096x4096x7168: the host
-// chooses by K.
-template <GemmConfig C>
-DEEPGEMM_DEVICE void move_c(const GemmParams& p, u32 shared, int group) {
-  constexpr SharedMap map = shared_map(C);
-  const bool issues = ptx::elect_one();
-  const u32 full = shared + map.c_full + group * 8, added = shared + map.c_added + group * 8;
-  OutPlace place{{}, shared + map.out + group * C.staging_bytes(), 0, 0};
-  int parts = 0;
-#pragma unroll 1
-  for (Raster<C> raster(p); raster.valid(); raster.advance()) {
-    const Tile tile = raster.tile();
-    place.tile.row = tile.row + group / C.consumers_n * unit_rows;
-    place.tile.column = tile.column + group % C.consumers_n * C.group_columns();
-    place.tile.group = tile.group;
-#pragma unroll 1
-    for (int i = 0; i < C.units() * C.unit_parts(); ++i, ++parts) {
-      const int unit = i / C.unit_parts(), part = i % C.unit_parts();
-      if (issues) load_c<C>(p, place, unit, part, full);
-      ptx::mbarrier_wait(added, parts & 1);
-      if (issues) {
-        send_units<C>(p, place, unit, part);
-        ptx::tma_store_wait_read();
-      }
-      ptx::sync_warp();
-    }
-  }
-}
-
 // Stores the warpgroup's sums and clears them.
 template <GemmConfig C>
 DEEPGEMM_DEVICE void store_tile(float (&sum)[C.units()][C.accumulators()], const GemmParams& p,
-                                u32 shared, int group, const OutPlace& place) {
+                                const OutPlace& place) {
   if constexpr (C.epilogue == Epilogue::general) {
     store_generally<C>(sum, p, place);
-  } else if constexpr (C.epilogue == Epilogue::accumulate) {
-    store_accumulated<C>(sum, shared, group, place);
   } else {
     store_by_tma<C>(sum, p, place);
   }

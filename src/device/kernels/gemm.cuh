@@ -5,9 +5,9 @@
 // | warpgroup      | warp | does                              | waits on | arrives at           |
 // |----------------|------|-----------------------------------|----------|----------------------|
 // | 0..consumers-1 | all  | WGMMA, promotion, epilogue        | full     | empty of each writer |
-// | consumers      | 0    | TMA of A, B and factors           | empty    | full, with bytes     |
+// | consumers      | 0    | TMA of A, B and factors, then C   | empty    | full, with bytes     |
 // |                | 1    | headers: factors of B, the tile   | empty    | full                 |
-// |                | 2, 3 | factors that TMA cannot take, or C| empty    | full                 |
+// |                | 2, 3 | factors that TMA cannot take      | empty    | full                 |
 // clang-format on
 //
 // K past the end is zero-filled by TMA and adds nothing; k >= 1 is the host's promise.
@@ -22,18 +22,6 @@
 namespace deepgemm::device {
 
 template <GemmConfig C>
-DEEPGEMM_DEVICE void init_barriers(u32 shared) {
-  constexpr SharedMap map = shared_map(C);
-  if constexpr (C.epilogue == Epilogue::accumulate) {
-    for (int group = 0; group < C.consumers; ++group) {
-      ptx::mbarrier_init(shared + map.c_full + group * 8, 1);
-      ptx::mbarrier_init(shared + map.c_added + group * 8, 128);
-    }
-  }
-  GemmRing<C>(shared).init(C.full_arrivals(), C.empty_arrivals());  // ends with the fence
-}
-
-template <GemmConfig C>
 DEEPGEMM_DEVICE void gemm(const GemmParams& p) {
   static_assert(broken_rule(C) == nullptr, "illegal GemmConfig");
   const u32 shared = ptx::dynamic_shared();
@@ -44,7 +32,8 @@ DEEPGEMM_DEVICE void gemm(const GemmParams& p) {
     if constexpr (C.scaled() && C.scales_by_tma) ptx::prefetch_tensor_map(p.sfa);
     if constexpr (C.scales_by_tma && C.column_scales) ptx::prefetch_tensor_map(p.sfb);
     if constexpr (C.epilogue != Epilogue::general) ptx::prefetch_tensor_map(p.out);
-    init_barriers<C>(shared);
+    if constexpr (C.epilogue == Epilogue::accumulate) ptx::prefetch_tensor_map(p.c);
+    GemmRing<C>(shared).init(C.full_arrivals(), C.empty_arrivals());
   }
   if constexpr (C.cluster() > 1) {
     ptx::cluster_sync();
@@ -65,8 +54,6 @@ DEEPGEMM_DEVICE void gemm(const GemmParams& p) {
       produce_headers<C>(p, shared);
     } else if constexpr (!C.scales_by_tma) {
       produce_strided_factors<C>(p, shared, role - 2);
-    } else if constexpr (C.epilogue == Epilogue::accumulate) {
-      if (role - 2 < C.consumers) move_c<C>(p, shared, role - 2);
     }
   } else {
     ptx::raise_registers<C.consumer_registers()>();

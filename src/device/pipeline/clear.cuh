@@ -69,7 +69,7 @@ DEEPGEMM_DEVICE void clear_stage(u32 a, u32 b, KeptK kept, int thread) {
     clear_k_major<bytes>(a, C.tile_m, kept, thread, threads);
   }
   if constexpr (C.b_mn_major) {
-    clear_mn_major<C.stage_k()>(b, C.tile_n, kept, thread, threads);
+    clear_mn_major<C.stage_k()>(b, C.b_columns(), kept, thread, threads);
   } else {
     clear_k_major<bytes>(b, C.tile_n, kept, thread, threads);
   }

@@ -3,6 +3,7 @@
 
 #include "common/gemm_config.cuh"
 #include "common/gemm_params.cuh"
+#include "epilogue/add_c.cuh"
 #include "epilogue/cluster_sum.cuh"
 #include "epilogue/store.cuh"
 #include "mma/multiply.cuh"
@@ -178,6 +179,18 @@ struct Consumer {
     release<C>(ring, stage, writer);
   }
 
+  // Adds C, whose blocks follow the tile's last K block in the ring.
+  template <int Block = 0>
+  DEEPGEMM_DEVICE void add_c(float (&sum)[C.units()][C.accumulators()]) {
+    if constexpr (Block < C.c_blocks()) {
+      ring.wait_full();
+      add_c_block<C, Block>(sum, ring.a(), group);
+      release<C>(ring, ring.stage, writer);
+      ring.advance();
+      add_c<Block + 1>(sum);
+    }
+  }
+
   // Its sums; of units that were not multiplied anything. Why apart from accumulate_tile(): sums
   // that are read on some paths only would live beside the accumulators.
   DEEPGEMM_DEVICE void read_sums(float (&sum)[C.units()][C.accumulators()]) {
@@ -193,8 +206,7 @@ DEEPGEMM_DEVICE void consume(const GemmParams& p, u32 shared) {
   float sum[C.units()][C.accumulators()] = {};
   OutPlace place{{},
                  shared + shared_map(C).out + consumer.group * C.staging_bytes(),
-                 store_barrier + consumer.group,
-                 0};
+                 store_barrier + consumer.group};
   if (!has_tiles<C>(p)) return;
   if (consumer.group == 1) pass_turn<C>(1);
 #pragma unroll 1
@@ -204,16 +216,16 @@ DEEPGEMM_DEVICE void consume(const GemmParams& p, u32 shared) {
       consumer.pass_stage();
     } else {
       consumer.multiply_tile(sum, consumer.live_units());
+      if (takes_c<C>()) consumer.add_c(sum);
       if constexpr (!C.scaled()) consumer.read_sums(sum);
     }
     if constexpr (C.cluster_k > 1) {
       if (!sum_over_cluster<C>(sum, shared)) return;
     }
     place.tile = consumer.tile;
-    store_tile<C>(sum, p, shared, consumer.group, place);
-    place.parts += C.units() * C.unit_parts();
+    store_tile<C>(sum, p, place);
   } while (consumer.more);
-  if constexpr (C.epilogue == Epilogue::store || C.epilogue == Epilogue::reduce) {
+  if constexpr (C.epilogue != Epilogue::general) {
     if (ptx::thread_index() % 128 == 0) ptx::tma_store_wait_read();
   }
 }

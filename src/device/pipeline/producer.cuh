@@ -62,7 +62,7 @@ DEEPGEMM_DEVICE void load_b(const GemmParams& p, const GemmRing<C>& ring, const 
   constexpr BoxRule rule = {C.b_box_columns(), C.b_mn_major != 0, C.cluster_m > 1};
   ptx::mbarrier_arm(ring.full(), C.stage_transaction_bytes(boxes_a * C.a_box_rows()));
   load_operand<C, rule>(ring.b(), p.b, tile.k + kb * C.stage_k(), tile.column,
-                        matrix_of_b<C>(p, tile), C.tile_n / rule.rows, rank, ring.full(),
+                        matrix_of_b<C>(p, tile), C.b_columns() / rule.rows, rank, ring.full(),
                         p.b_policy);
 }
 // The rest of it.
@@ -81,6 +81,27 @@ DEEPGEMM_DEVICE void load_a(const GemmParams& p, const GemmRing<C>& ring, const 
     if constexpr (C.column_scales) {
       load_box<C>(ring.sfb(), p.sfb, tile.column, block, matrix_of_b<C>(p, tile), full, normal);
     }
+  }
+}
+
+// C of a tile, behind its K blocks: for each block of columns the chunks of all rows.
+template <GemmConfig C>
+DEEPGEMM_DEVICE void load_c(const GemmParams& p, GemmRing<C>& ring, const Tile& tile, bool issues) {
+  constexpr int rows = C.tile_m / unit_rows;
+#pragma unroll 1
+  for (int first = 0; first < C.column_chunks(); first += C.c_block_chunks()) {
+    ring.acquire();
+    if (issues) {
+      const int chunks = rows * min_of(C.c_block_chunks(), C.column_chunks() - first);
+      ptx::mbarrier_arm(ring.full(), chunks * C.chunk_bytes());
+#pragma unroll 1
+      for (int i = 0; i < chunks; ++i) {
+        const int column = tile.column + (first + i / rows) * C.chunk_columns();
+        load_box<C>(ring.a() + i * C.chunk_bytes(), p.c, column, tile.row + i % rows * unit_rows,
+                    matrix_of_out<C>(p, tile), ring.full(), L2Policy::evict_normal);
+      }
+    }
+    ring.advance();
   }
 }
 
@@ -130,6 +151,7 @@ DEEPGEMM_DEVICE void produce_operands(const GemmParams& p, u32 shared) {
       }
       ring.advance();
     }
+    if (takes_c<C>()) load_c<C>(p, ring, tile, issues);
   }
 }
 

@@ -8,6 +8,9 @@
 // | empty[s] | one per consumer warp of every CTA that this CTA's    | every producer warp     |
 // |          | multicasts write into, itself included                |                         |
 //
+// The uses of a tile: its K blocks, then with Epilogue::accumulate the blocks of its C, which have
+// no header and no factors.
+//
 // A stage's n-th use is phase n & 1. Producers start one phase ahead: a fresh barrier passes a wait
 // for parity 1.
 #pragma once

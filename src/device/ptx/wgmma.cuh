@@ -171,19 +171,25 @@ struct Promote;
       asm volatile("fma.rn.f32 %0, %1, " registers #r3 ", %0;" : "+f"(sum[r3]) : "f"(s3));  \
     }                                                                                       \
   };
-// sum[4 g + i] = slot[4 g + i], of the same elements.
+// read: sum[4 g + i] = slot[4 g + i], of the same elements. add: slot[4 g + i] += x_i.
 template <int Group, int Slot>
 struct Partial;
 
-#define DEEPGEMM_PARTIAL_SLOT(group, r0, r1, r2, r3, slot, registers) \
-  template <>                                                         \
-  struct Partial<group, slot> {                                       \
-    static DEEPGEMM_DEVICE void read(float* sum) {                    \
-      asm volatile("mov.f32 %0, " registers #r0 ";" : "=f"(sum[r0])); \
-      asm volatile("mov.f32 %0, " registers #r1 ";" : "=f"(sum[r1])); \
-      asm volatile("mov.f32 %0, " registers #r2 ";" : "=f"(sum[r2])); \
-      asm volatile("mov.f32 %0, " registers #r3 ";" : "=f"(sum[r3])); \
-    }                                                                 \
+#define DEEPGEMM_PARTIAL_SLOT(group, r0, r1, r2, r3, slot, registers)              \
+  template <>                                                                      \
+  struct Partial<group, slot> {                                                    \
+    static DEEPGEMM_DEVICE void read(float* sum) {                                 \
+      asm volatile("mov.f32 %0, " registers #r0 ";" : "=f"(sum[r0]));              \
+      asm volatile("mov.f32 %0, " registers #r1 ";" : "=f"(sum[r1]));              \
+      asm volatile("mov.f32 %0, " registers #r2 ";" : "=f"(sum[r2]));              \
+      asm volatile("mov.f32 %0, " registers #r3 ";" : "=f"(sum[r3]));              \
+    }                                                                              \
+    static DEEPGEMM_DEVICE void add(float x0, float x1, float x2, float x3) {      \
+      asm volatile("add.f32 " registers #r0 ", " registers #r0 ", %0;" ::"f"(x0)); \
+      asm volatile("add.f32 " registers #r1 ", " registers #r1 ", %0;" ::"f"(x1)); \
+      asm volatile("add.f32 " registers #r2 ", " registers #r2 ", %0;" ::"f"(x2)); \
+      asm volatile("add.f32 " registers #r3 ", " registers #r3 ", %0;" ::"f"(x3)); \
+    }                                                                              \
   };
 
 #define DEEPGEMM_GROUP(group, r0, r1, r2, r3)               \

@@ -85,6 +85,12 @@ DEEPGEMM_DEVICE void produce_headers(const GemmParams& p, u32 shared) {
       }
       scales = next;
     }
+#pragma unroll 1
+    for (int i = 0; takes_c<C>() && i < C.c_blocks(); ++i) {  // C has no header
+      ring.acquire();
+      if (ptx::lane_index() == 0) ptx::mbarrier_arrive(ring.full());
+      ring.advance();
+    }
     tile = next_tile;
   }
 }

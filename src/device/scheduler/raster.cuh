@@ -31,6 +31,13 @@ DEEPGEMM_DEVICE KRange k_range(const GemmParams& p) {
   return {first, blocks * (rank + 1) / C.cluster_k - first};
 }
 
+// Whether this CTA reads C: of those that split K the one that stores.
+template <GemmConfig C>
+DEEPGEMM_DEVICE bool takes_c() {
+  if constexpr (C.c_blocks() == 0) return false;
+  return C.cluster_k == 1 || ptx::cluster_rank() == 0;
+}
+
 // Tiles are numbered so that `group` neighbours along one dimension come before the other dimension
 // advances: CTAs that run at the same time then share rows of A and columns of B in L2. A cluster
 // takes neighbouring tiles, and goes on past the edge of D where their number is odd (TMA fills
