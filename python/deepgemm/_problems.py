@@ -52,13 +52,13 @@ def array(dtype: str, *shape: int) -> dict[str, Any]:
     return {"dtype": dtype, "shape": list(shape)}
 
 
-def grouped_problem(
+def shaped_problem(
     op: str,
     m: Any,
     n: Any,
     k: Any,
     *,
-    groups: Any,
+    groups: Any = 0,
     a_dtype: Any = "float8_e4m3fn",
     b_dtype: Any = "float8_e4m3fn",
     out_dtype: Any = None,
@@ -69,12 +69,13 @@ def grouped_problem(
     activation: str | None = None,
     c: bool = False,
     bias: bool = False,
+    device_sms: int | None = None,
 ) -> dict[str, Any]:
-    """Describe a grouped product of aligned arrays as a trace would record it.
+    """Describe a product of aligned arrays as a trace would record it.
 
     Args:
-        op: ``"grouped_gemm"`` (m: the rows of all groups), ``"masked_gemm"`` (m: rows of each a[g])
-            or ``"k_grouped_gemm"`` (k: that of all groups).
+        op: ``"gemm"``, ``"grouped_gemm"`` (m: the rows of all groups), ``"masked_gemm"`` (m: rows
+            of each a[g]) or ``"k_grouped_gemm"`` (k: that of all groups).
         m: the extents, with ``n`` and ``k``.
         n: see ``m``.
         k: see ``m``.
@@ -89,6 +90,7 @@ def grouped_problem(
         activation: of the epilogue.
         c: whether there is one (``out`` itself).
         bias: whether there is one.
+        device_sms: choose for a device of so many SMs.
     """
     m, n, k = extent(m, "M"), extent(n, "N"), extent(k, "K")
     groups = extent(groups, "groups")
@@ -105,26 +107,30 @@ def grouped_problem(
         b_scale = b_scale if ext.dtype_name(b_dtype).startswith("float8") else None
     blocks = -(-k // 128) + groups if along_k else None
     out_dtype = ext.dtype_name(out_dtype or ("float32" if along_k else "bfloat16"))
-    a_matrices, b_matrices = groups if masked else None, None if along_k else groups
-    out = (m, n) if op == "grouped_gemm" else (groups, m, n)
-    length = {"labels": m, "group_offsets": groups + 1}.get(form, groups)
-    vector = _VECTORS.get(op, form)
+    stacked = op in ("grouped_gemm", "masked_gemm")
+    a_matrices, b_matrices = groups if masked else None, groups if stacked else None
+    out = (groups, m, n) if masked or along_k else (m, n)
     problem: dict[str, Any] = {
         "op": op,
         "layout": layout,
         "a": _operand(a_dtype, a_scale, m, k, layout[0] == "t", a_matrices, blocks),
         "b": _operand(b_dtype, b_scale, n, k, layout[1] == "n", b_matrices, blocks),
         "out": array(out_dtype, *out),
-        vector: array("int32", groups if vector != form else length),
     }
+    if op != "gemm":
+        length = {"labels": m, "group_offsets": groups + 1}.get(form, groups)
+        vector = _VECTORS.get(op, form)
+        problem[vector] = array("int32", length if vector == form else groups)
     if c:
         problem["c"] = "out"
     if bias:
-        problem["bias"] = array("float32", groups, n)
+        problem["bias"] = array("float32", *([] if op == "gemm" else [groups]), n)
     if activation is not None:
         problem["activation"] = activation
     if expected_rows is not None:
         problem["expected_rows"] = extent(expected_rows, "expected_rows")
+    if device_sms is not None:
+        problem["device_sms"] = extent(device_sms, "device_sms")
     return problem
 
 

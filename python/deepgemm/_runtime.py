@@ -1,7 +1,7 @@
 """What was found on this machine, why a config is chosen, and kernels prepared ahead."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from deepgemm._library import Policy, as_policy, ext
@@ -9,9 +9,9 @@ from deepgemm._problems import (
     OPS,
     extents_of,
     granularities,
-    grouped_problem,
     is_recorded,
     recorded_arrays,
+    shaped_problem,
 )
 
 
@@ -186,19 +186,17 @@ def report_of(
     options = {name: value for name, value in problem.items() if name not in ("op", *"mnk")}
     op = problem.get("op", "gemm")
     m, n, k = (problem[name] for name in "mnk")
-    if op == "gemm":
+    if op == "gemm" and "device_sms" not in options:
         return _report_shape(m, n, k, device=device, compile=compile, **options)
     if op not in OPS:
         raise ValueError(f"op: found {op!r}, need one of " + ", ".join(f'"{name}"' for name in OPS))
-    if "groups" not in options:
+    if op != "gemm" and "groups" not in options:
         raise ValueError(f"groups: found none, need how many groups {op} has")
     policy = options.pop("policy", None)
-    recorded = grouped_problem(op, m, n, k, **options)
-    report = _report_recorded(
+    recorded = shaped_problem(op, m, n, k, **options)
+    return _report_recorded(
         recorded, policy, device=device, compile=compile, candidates=candidates
     )
-    shape = {"m": int(m), "n": int(n), "k": int(k), "groups": int(options["groups"])}
-    return replace(report, problem={"op": op, **shape, "layout": recorded["layout"]})
 
 
 def _prepared(
@@ -300,8 +298,22 @@ def _report_recorded(
     compile: bool,
     candidates: bool = True,
 ) -> Report:
-    found = ext.report_problem(dict(problem), as_policy(policy), device, compile, candidates)
+    found = report_recorded(
+        problem, policy, device=device, compile=compile, candidates=candidates
+    )
     return Report(**found, problem={"op": problem["op"], **extents_of(problem)})
+
+
+def report_recorded(
+    problem: Mapping[str, Any],
+    policy: Any = None,
+    *,
+    device: int | None,
+    compile: bool,
+    candidates: bool,
+) -> dict[str, Any]:
+    """What :func:`report_of` makes its report of."""
+    return ext.report_problem(dict(problem), as_policy(policy), device, compile, candidates)
 
 
 def _report_arrays(
