@@ -217,6 +217,8 @@ nb::dict report_problem(nb::dict fields, nb::handle policy, nb::handle named, bo
   options.candidates = candidates;
   if (problem.has("device_sms")) {
     options.device_sms = parse_int(problem.get("device_sms"), "device_sms");
+    if (options.device_sms < 1)
+      throw ValueError(complaint("device_sms", std::to_string(options.device_sms), "1 or more"));
   } else {
     options.num_sms = call_options({DeviceKind::cuda, options.device}).num_sms;
   }
