@@ -124,7 +124,9 @@ def read_model(
         *_experts(fields, hidden, tensor_parallel, expert_parallel),
     ]
     if lm_head:
-        products.append(Product("lm_head", -(-fields.need("vocab_size") // tensor_parallel), hidden))
+        products.append(
+            Product("lm_head", -(-fields.need("vocab_size") // tensor_parallel), hidden)
+        )
     if not products:
         raise ValueError(
             f"config of {fields.model_type}: found neither num_attention_heads nor "

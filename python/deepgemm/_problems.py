@@ -33,7 +33,9 @@ def extents_of(problem: Mapping[str, Any]) -> dict[str, Any]:
     if problem["op"] != "gemm":
         stack = problem["out"] if problem["op"] == "k_grouped_gemm" else problem["b"]
         return {**found, "groups": stack["shape"][0]}
-    batch = max((x["shape"][0] for x in (problem["a"], problem["b"]) if len(x["shape"]) == 3), default=1)
+    batch = max(
+        (x["shape"][0] for x in (problem["a"], problem["b"]) if len(x["shape"]) == 3), default=1
+    )
     return {**found, "batch": batch} if batch != 1 else found
 
 
@@ -65,32 +67,21 @@ def shaped_problem(
     granularity: Any = "default",
     layout: str = "nt",
     form: str = "group_sizes",
-    expected_rows: int | None = None,
-    activation: str | None = None,
-    c: bool = False,
-    bias: bool = False,
-    device_sms: int | None = None,
+    **extras: Any,
 ) -> dict[str, Any]:
     """Describe a product of aligned arrays as a trace would record it.
 
     Args:
-        op: ``"gemm"``, ``"grouped_gemm"`` (m: the rows of all groups), ``"masked_gemm"`` (m: rows
-            of each a[g]) or ``"k_grouped_gemm"`` (k: that of all groups).
-        m: the extents, with ``n`` and ``k``.
+        op: one of ``OPS``.
+        m: the extents, with ``n`` and ``k``; of ``"grouped_gemm"`` M is the rows of all groups, of
+            ``"masked_gemm"`` those of each a[g], of ``"k_grouped_gemm"`` K is that of all groups.
         n: see ``m``.
         k: see ``m``.
         groups: how many.
-        a_dtype: and the rest as for :func:`deepgemm.explain`.
-        b_dtype: dtype of b.
-        out_dtype: default bfloat16, of ``"k_grouped_gemm"`` float32.
-        granularity: as for :func:`deepgemm.explain`; of ``"k_grouped_gemm"`` (1, 128) for both.
-        layout: memory of a and b.
+        a_dtype: this and the rest as for :func:`deepgemm.explain`.
+        granularity: default of ``"k_grouped_gemm"``: (1, 128) for both.
         form: of ``"grouped_gemm"``, which of the four arrays says whose rows are whose.
-        expected_rows: of ``"masked_gemm"``.
-        activation: of the epilogue.
-        c: whether there is one (``out`` itself).
-        bias: whether there is one.
-        device_sms: choose for a device of so many SMs.
+        extras: those of ``_add_extras``.
     """
     m, n, k = extent(m, "M"), extent(n, "N"), extent(k, "K")
     groups = extent(groups, "groups")
@@ -121,17 +112,33 @@ def shaped_problem(
         length = {"labels": m, "group_offsets": groups + 1}.get(form, groups)
         vector = _VECTORS.get(op, form)
         problem[vector] = array("int32", length if vector == form else groups)
+    _add_extras(problem, groups, n, **extras)
+    return problem
+
+
+def _add_extras(
+    problem: dict[str, Any],
+    groups: int,
+    n: int,
+    *,
+    c: bool = False,
+    bias: bool = False,
+    activation: str | None = None,
+    expected_rows: int | None = None,
+    device_sms: int | None = None,
+) -> None:
+    """Add the epilogue (a c is ``out`` itself), and what the choice is made for."""
     if c:
         problem["c"] = "out"
     if bias:
-        problem["bias"] = array("float32", *([] if op == "gemm" else [groups]), n)
+        stack = [] if problem["op"] == "gemm" else [groups]
+        problem["bias"] = array("float32", *stack, n)
     if activation is not None:
         problem["activation"] = activation
     if expected_rows is not None:
         problem["expected_rows"] = extent(expected_rows, "expected_rows")
     if device_sms is not None:
         problem["device_sms"] = extent(device_sms, "device_sms")
-    return problem
 
 
 def recorded_arrays(

@@ -159,14 +159,12 @@ def warmup(
     every = [_as_mapping(problem) for problem in problems]
     if jobs < 1:
         raise ValueError(f"jobs: found {jobs}, need 1 or more")
-    reports: list[Report | None] = [None] * len(every)
-    done = 0
+    reports: dict[int, Report] = {}
     for number, report in _prepared(every, device, jobs):
         reports[number] = report
-        done += 1
         if progress is not None:
-            progress(done, len(every), report)
-    return [report for report in reports if report is not None]
+            progress(len(reports), len(every), report)
+    return [reports[number] for number in range(len(every))]
 
 
 def report_of(
@@ -194,9 +192,7 @@ def report_of(
         raise ValueError(f"groups: found none, need how many groups {op} has")
     policy = options.pop("policy", None)
     recorded = shaped_problem(op, m, n, k, **options)
-    return _report_recorded(
-        recorded, policy, device=device, compile=compile, candidates=candidates
-    )
+    return _report_recorded(recorded, policy, device=device, compile=compile, candidates=candidates)
 
 
 def _prepared(
@@ -204,7 +200,8 @@ def _prepared(
 ) -> Iterator[tuple[int, Report]]:
     """Number and report of each problem, as they are done.
 
-    Threads, because a compile holds neither the GIL nor, since NVRTC 12, a lock of the compiler's.
+    Why threads: a compile holds no GIL, and two of them in NVRTC 13.5 did not wait for each other
+    (both threads could run in 99 % of the samples), so processes would gain nothing.
     """
 
     def prepare(number: int) -> tuple[int, Report]:
@@ -298,9 +295,7 @@ def _report_recorded(
     compile: bool,
     candidates: bool = True,
 ) -> Report:
-    found = report_recorded(
-        problem, policy, device=device, compile=compile, candidates=candidates
-    )
+    found = report_recorded(problem, policy, device=device, compile=compile, candidates=candidates)
     return Report(**found, problem={"op": problem["op"], **extents_of(problem)})
 
 

@@ -1,4 +1,4 @@
-"""The products of a model, as its config.json says them, and that warm-up covers every row count."""
+"""The products of a model as its config.json has them, and that warm-up covers every row count."""
 
 from __future__ import annotations
 

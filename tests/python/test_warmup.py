@@ -60,7 +60,14 @@ def test_after_a_warm_up_from_its_trace_a_run_compiles_nothing(cache, tmp_path, 
     assert first["compiled"] == first["loaded"] > 10
     assert len(lines) == len(set(lines)) > first["compiled"]
     ops = {json.loads(line)["op"] for line in lines}
-    assert ops == {"gemm", "grouped_gemm", "masked_gemm", "k_grouped_gemm", "quantize", "dequantize"}
+    assert ops == {
+        "gemm",
+        "grouped_gemm",
+        "masked_gemm",
+        "k_grouped_gemm",
+        "quantize",
+        "dequantize",
+    }
     # A cache of its own, so that only the warm-up can have filled it; and in another process, since
     # this one may hold kernels of other tests in memory.
     other = tmp_path / "other"
@@ -215,9 +222,10 @@ def test_explain_of_shapes_is_that_of_arrays(op, layout, dtype):
         granularity = ((1, 128), (128, 128))
     vector = np.zeros(g, np.int32)
     by_arrays = deepgemm.explain(op, a, b, vector, device=-1, layout=layout)
+    default = dtype.startswith("float8") or op == "k_grouped_gemm"
     by_shape = deepgemm.explain(
         op, m, n, k, groups=g, a_dtype=dtype, b_dtype=dtype, layout=layout, granularity=granularity,
-        device=-1, out_dtype=None if dtype.startswith("float8") or op == "k_grouped_gemm" else dtype,
+        device=-1, out_dtype=None if default else dtype,
     )  # fmt: skip
     assert by_arrays.identity == by_shape.identity
     assert by_arrays.problem == by_shape.problem
@@ -241,9 +249,7 @@ def test_explain_of_groups_says_why():
         )
     empty = deepgemm.explain("masked_gemm", 0, 64, 64, groups=2, device=-1)
     assert (empty.kernel, empty.reason) == ("", "the product is empty")
-    few = deepgemm.explain(
-        "masked_gemm", 2048, 4096, 7168, groups=8, expected_rows=8, device=-1
-    )
+    few = deepgemm.explain("masked_gemm", 2048, 4096, 7168, groups=8, expected_rows=8, device=-1)
     many = deepgemm.explain("masked_gemm", 2048, 4096, 7168, groups=8, device=-1)
     assert few.identity != many.identity
 

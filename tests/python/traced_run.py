@@ -1,7 +1,7 @@
 """A run with every kind of product, for the tests of DEEPGEMM_TRACE and of warm-up.
 
-As a program (a child process, with a fake or modelled driver): it runs once, then says which kernels
-were compiled. ``extra`` adds a product that the others do not cover.
+As a program (a child process, on a fake driver or a GPU) it runs the parts that are named, then
+says what was compiled. ``extra`` is a product that ``run`` does not cover.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def run() -> None:
     deepgemm.gemm(scaled(300, 512), scaled(640, 512), out_dtype="float32")
     a, b = put((256, 256), "bfloat16"), put((384, 256), "bfloat16")
     deepgemm.gemm(a, b, bias=put((384,), "float32"), activation="silu", alpha=0.5)
-    deepgemm.gemm(a, put((256, 384), "bfloat16"), layout="nn", c=(out := put((256, 384), "bfloat16")),
-                  out=out)  # fmt: skip
+    out = put((256, 384), "bfloat16")
+    deepgemm.gemm(a, put((256, 384), "bfloat16"), out, layout="nn", c=out)
     deepgemm.gemm(a, b, policy={"tile_m": 128, "tile_n": 128, "stages": 3})
     with deepgemm.options(num_sms=20):
         deepgemm.gemm(scaled(2000, 512), scaled(640, 512, 128))
