@@ -151,8 +151,7 @@ TEST_CASE_FIXTURE(Fakes, "launches are marked for a profiler if that is asked fo
   gemm(marked.args);
   gemm(marked.args);
   gemm(unmarked.args);  // its plan was made without
-  const std::string name =
-      "deepgemm: " + plan::words_of(make_problem(marked.args), 1) + "\n";
+  const std::string name = "deepgemm: " + plan::words_of(make_problem(marked.args), 1) + "\n";
   CHECK(std::string(take()) == name + name);
   cuda.fail("cuLaunchKernelEx", CUDA_ERROR_INVALID_VALUE);
   CHECK_THROWS_AS(gemm(marked.args), DriverError);

@@ -21,7 +21,7 @@ namespace {
 
 // The driver's arguments, put into words by other code than the library's.
 std::string words_of(const fake::TensorMapCall& call) {
-  const char* types[] = {"uint8",  "uint16",  "uint32",  "int32",  "uint64",
+  const char* types[] = {"uint8", "uint16",  "uint32",  "int32",   "uint64",
                          "int64", "float16", "float32", "float64", "bfloat16"};
   const int swizzles[] = {0, 32, 64, 128}, promotions[] = {0, 64, 128, 256};
   std::string text = std::string(types[call.type]) + ", ";

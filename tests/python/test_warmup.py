@@ -22,6 +22,8 @@ needs_nvrtc = pytest.mark.skipif(not HAS_NVRTC, reason="NVRTC is not installed")
 needs_fake_driver = pytest.mark.skipif(
     not FAKE_DRIVER.exists(), reason="the fake driver is not built (cmake --build build/cpp)"
 )
+FAKE = {"DEEPGEMM_CUDA_DRIVER_PATH": str(FAKE_DRIVER)}
+QUANTISERS = ("quantize", "dequantize")
 ROWS_OF_A_GROUP = {"n": 256, "k": 512, "groups": 4}
 
 
@@ -33,10 +35,10 @@ def cache(tmp_path, monkeypatch):
 
 
 def traced_run(*parts: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    """tests/python/traced_run.py in a child, on a driver that computes nothing."""
+    """tests/python/traced_run.py in a child, on the driver that the settings name."""
     return subprocess.run(
         [sys.executable, HERE / "traced_run.py", *parts],
-        env={**os.environ, "DEEPGEMM_CUDA_DRIVER_PATH": str(FAKE_DRIVER), **settings},
+        env={**os.environ, **settings},
         capture_output=True,
         text=True,
         timeout=240,
@@ -50,30 +52,26 @@ def counters(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return found
 
 
-@needs_nvrtc
-@needs_fake_driver
-@pytest.mark.timeout(600)
-def test_after_a_warm_up_from_its_trace_a_run_compiles_nothing(cache, tmp_path, capsys):
-    trace = tmp_path / "trace.jsonl"
-    first = counters(traced_run("run", "run", DEEPGEMM_TRACE=str(trace)))
+def check_trace_and_warm_up(place: Path, **driver: str) -> None:
+    """Record a run, warm a second cache up from that, and run again with it under strict JIT."""
+    trace, first_cache, second_cache = place / "trace.jsonl", place / "first", place / "second"
+    first = counters(
+        traced_run(
+            *("run", "run"),
+            DEEPGEMM_TRACE=str(trace),
+            DEEPGEMM_CACHE_DIR=str(first_cache),
+            **driver,
+        )
+    )
     lines = trace.read_text(encoding="utf-8").splitlines()
     assert first["compiled"] == first["loaded"] > 10
     assert len(lines) == len(set(lines)) > first["compiled"]
     ops = {json.loads(line)["op"] for line in lines}
-    assert ops == {
-        "gemm",
-        "grouped_gemm",
-        "masked_gemm",
-        "k_grouped_gemm",
-        "quantize",
-        "dequantize",
-    }
-    # A cache of its own, so that only the warm-up can have filled it; and in another process, since
-    # this one may hold kernels of other tests in memory.
-    other = tmp_path / "other"
+    assert ops == {*("gemm", "grouped_gemm", "masked_gemm", "k_grouped_gemm"), *QUANTISERS}
+    # In another process, without a driver: this one may hold kernels in memory.
     done = subprocess.run(
         [sys.executable, "-m", "deepgemm", "warmup", "--trace", trace, "--jobs", "2", "--json"],
-        env={**os.environ, "DEEPGEMM_CACHE_DIR": str(other)},
+        env={**os.environ, "DEEPGEMM_CACHE_DIR": str(second_cache)},
         capture_output=True,
         text=True,
         timeout=300,
@@ -82,27 +80,36 @@ def test_after_a_warm_up_from_its_trace_a_run_compiles_nothing(cache, tmp_path, 
     summary = json.loads(done.stdout)
     assert (summary["problems"], summary["compiled"]) == (len(lines), first["compiled"])
     assert all(kernel["milliseconds"] > 0 for kernel in summary["kernels"])
-    names = {path.name for path in cache.iterdir()}
-    assert {path.name for path in other.iterdir()} == names
-    strict = {"DEEPGEMM_STRICT_JIT": "1", "DEEPGEMM_CACHE_DIR": str(other)}
+    names = {path.name for path in first_cache.iterdir()}
+    assert {path.name for path in second_cache.iterdir()} == names
+    strict = {"DEEPGEMM_STRICT_JIT": "1", "DEEPGEMM_CACHE_DIR": str(second_cache), **driver}
     again = counters(traced_run("run", **strict))
     assert (again["compiled"], again["loaded"]) == (0, first["loaded"])
     # What the trace had not met is refused by name, and recorded.
-    more = tmp_path / "more.jsonl"
-    done = traced_run("run", "extra", **strict, DEEPGEMM_TRACE=str(more))
-    assert done.returncode == 1
-    assert "gemm 512x4096x4096 float16 x float16 to float32: strict mode: deepgemm_" in done.stderr
+    more = place / "more.jsonl"
+    refused = traced_run("run", "extra", **strict, DEEPGEMM_TRACE=str(more))
+    assert refused.returncode == 1
+    assert (
+        "gemm 512x4096x4096 float16 x float16 to float32: strict mode: deepgemm_" in refused.stderr
+    )
     assert len(more.read_text(encoding="utf-8").splitlines()) == len(lines) + 1
+
+
+@needs_nvrtc
+@needs_fake_driver
+@pytest.mark.timeout(600)
+def test_after_a_warm_up_from_its_trace_a_run_compiles_nothing(tmp_path):
+    check_trace_and_warm_up(tmp_path, **FAKE)
 
 
 @needs_nvrtc
 @needs_fake_driver
 @pytest.mark.timeout(300)
 def test_processes_share_a_trace(cache, tmp_path):
-    counters(traced_run("run"))  # so that the others compile nothing
+    counters(traced_run("run", **FAKE))  # so that the others compile nothing
     trace = tmp_path / "trace.jsonl"
     command = [sys.executable, str(HERE / "traced_run.py"), "run"]
-    settings = {"DEEPGEMM_CUDA_DRIVER_PATH": str(FAKE_DRIVER), "DEEPGEMM_TRACE": str(trace)}
+    settings = {**FAKE, "DEEPGEMM_TRACE": str(trace)}
     runs = [subprocess.Popen(command, env={**os.environ, **settings}) for _ in range(4)]
     assert [run.wait(timeout=200) for run in runs] == [0] * 4
     lines = trace.read_text(encoding="utf-8").splitlines()
@@ -114,7 +121,7 @@ def test_processes_share_a_trace(cache, tmp_path):
 @needs_fake_driver
 @pytest.mark.timeout(300)
 def test_a_full_disk_stops_no_run(cache):
-    done = traced_run("run", DEEPGEMM_TRACE="/dev/full")
+    done = traced_run("run", DEEPGEMM_TRACE="/dev/full", **FAKE)
     assert done.returncode == 0
     assert done.stderr.count("DEEPGEMM_TRACE: cannot write /dev/full") == 1
 

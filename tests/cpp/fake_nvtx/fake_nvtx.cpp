@@ -1,5 +1,5 @@
-// What a profiler injects: NVTX asks the library that NVTX_INJECTION64_PATH names for its functions.
-// This one counts the ranges of a domain and keeps their names, which a test asks for.
+// What a profiler injects: NVTX asks the library that NVTX_INJECTION64_PATH names for its
+// functions. This one counts the ranges of a domain and keeps their names, which a test asks for.
 #include <nvtx3/nvToolsExt.h>
 
 #include <mutex>
