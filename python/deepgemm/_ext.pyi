@@ -359,9 +359,10 @@ def describe_array(array: object, operand: str) -> tuple[dict[str, Any], int]:
 
 def describe_operands(
     a: object, b: object, layout: object, granularity: object
-) -> tuple[dict[str, Any], dict[str, Any], float]:
+) -> tuple[dict[str, Any], dict[str, Any], float, int]:
     """
-    The operands of a product likewise, and what factors given as numbers make.
+    The operands of a product likewise, what factors given as numbers make, and the
+    CUDA device of a (-1: host memory).
     """
 
 def cache_info() -> dict[str, Any]:

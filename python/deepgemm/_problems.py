@@ -159,11 +159,11 @@ def recorded_arrays(
     alignment: int = 1,
     stream: Any = None,
     **groups: Any,
-) -> dict[str, Any]:
-    """Describe the arrays of a grouped product, as a trace would record them."""
+) -> tuple[dict[str, Any], int | None]:
+    """Describe the arrays of a grouped product as a trace would; and their CUDA device."""
     del stream
     name, given = _vector_of(op, vector, groups)
-    first, second, factor = ext.describe_operands(a, b, layout, granularity)
+    first, second, factor, device = ext.describe_operands(a, b, layout, granularity)
     problem: dict[str, Any] = {"op": op, "layout": layout, "a": first, "b": second}
     problem[name] = ext.describe_array(given, name)[0]
     problem["out"], address = _out_of(op, first, second, problem[name], layout, out, out_dtype)
@@ -180,7 +180,7 @@ def recorded_arrays(
         problem["expected_rows"] = extent(expected_rows, "expected_rows")
     if op == "grouped_gemm":
         problem["alignment"] = alignment
-    return problem
+    return problem, device if device >= 0 else None
 
 
 def granularities(granularity: Any, a_dtype: Any, b_dtype: Any) -> tuple[Any, Any]:

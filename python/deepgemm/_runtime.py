@@ -120,9 +120,9 @@ def explain(op: str, *operands: Any, device: int | None = None, **options: Any) 
     if op == "gemm":
         return _report_arrays(*operands, device=device, **options)
     policy = options.pop("policy", None)
-    return _report_recorded(
-        recorded_arrays(op, *operands, **options), policy, device=device, compile=False
-    )
+    problem, where = recorded_arrays(op, *operands, **options)
+    device = where if device is None else device
+    return _report_recorded(problem, policy, device=device, compile=False)
 
 
 def warmup(
@@ -205,7 +205,12 @@ def _prepared(
     """
 
     def prepare(number: int) -> tuple[int, Report]:
-        return number, report_of(problems[number], device=device, compile=True)
+        try:
+            return number, report_of(problems[number], device=device, compile=True)
+        except (ValueError, TypeError) as error:
+            if len(problems) == 1:
+                raise
+            raise type(error)(f"problem {number + 1} of {len(problems)}: {error}") from None
 
     if jobs == 1 or len(problems) < 2:
         yield from map(prepare, range(len(problems)))

@@ -86,7 +86,7 @@ class Problem {
                            std::array<std::int64_t, max_rank>& extents) {
     const nb::tuple items =
         PyList_Check(given.ptr()) || PyTuple_Check(given.ptr()) ? nb::tuple(given) : nb::tuple();
-    if (items.size() == 0 || items.size() > static_cast<std::size_t>(max_rank)) {
+    if (items.empty() || items.size() > static_cast<std::size_t>(max_rank)) {
       throw ValueError(
           complaint(name, nb::cast<std::string>(nb::repr(given)), "a list of 1 to 4 integers"));
     }
@@ -267,8 +267,10 @@ nb::tuple describe_operands(nb::handle a, nb::handle b, nb::handle layout, nb::h
   Operand first = import_operand(a, "a", "sfa"), second = import_operand(b, "b", "sfb");
   turn_granularities(parse_layout(layout), first, second);
   apply_granularity(granularity, first, second);
+  const Device where = first.values.view.device;
   return nb::make_tuple(to_dict(first.scaled_view()), to_dict(second.scaled_view()),
-                        first.factor.value_or(1) * second.factor.value_or(1));
+                        first.factor.value_or(1) * second.factor.value_or(1),
+                        where.kind == DeviceKind::cuda ? where.index : -1);
 }
 
 }  // namespace
@@ -287,8 +289,9 @@ void bind_problems(nb::module_& module) {
   module.def("describe_operands", &describe_operands, "a"_a.none(), "b"_a.none(), "layout"_a.none(),
              "granularity"_a.none(),
              nb::sig("def describe_operands(a: object, b: object, layout: object, granularity: "
-                     "object) -> tuple[dict[str, typing.Any], dict[str, typing.Any], float]"),
-             "The operands of a product likewise, and what factors given as numbers make.");
+                     "object) -> tuple[dict[str, typing.Any], dict[str, typing.Any], float, int]"),
+             "The operands of a product likewise, what factors given as numbers make, and the\n"
+             "CUDA device of a (-1: host memory).");
 }
 
 }  // namespace deepgemm::bindings

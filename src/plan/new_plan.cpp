@@ -1,6 +1,7 @@
 #include "plan/new_plan.hpp"
 
 #include <atomic>
+#include <cmath>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -80,6 +81,10 @@ struct Grouped {
   }
 };
 
+std::string milliseconds_text(const jit::LoadedKernel& kernel) {
+  return to_text(std::round(10 * kernel.milliseconds) / 10);
+}
+
 // Strict mode's words name the kernel only.
 template <class Call>
 const jit::LoadedKernel& load(const jit::KernelSpec& spec, int device, const Call& call) {
@@ -120,7 +125,7 @@ CUfunction load_and_tell(GemmPlan& plan, const CallSite& site, const Call& call)
     log::write(log::Level::debug,
                join("plan of ", call.words(), ": ", plan.spec.name, ", ", config_words(plan), "; ",
                     plan.reason, "; from ", name(was_loaded ? jit::Origin::memory : kernel.origin),
-                    ", ", was_loaded ? 0.0 : kernel.milliseconds, " ms"));
+                    ", ", was_loaded ? std::string("0") : milliseconds_text(kernel), " ms"));
   }
   if (fresh && asked.dump) dump_plan(plan, call.words(), record, call.descriptors(plan));
   return kernel.function;
@@ -153,7 +158,7 @@ CUfunction load_new_kernel(const jit::KernelSpec& spec, int device, const std::s
   const jit::LoadedKernel& kernel = jit::load(spec, device);
   if (fresh && asked.log) {
     log::write(log::Level::debug, join(spec.name, " for ", record, "; from ", name(kernel.origin),
-                                       ", ", kernel.milliseconds, " ms"));
+                                       ", ", milliseconds_text(kernel), " ms"));
   }
   return kernel.function;
 }

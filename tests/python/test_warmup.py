@@ -195,9 +195,12 @@ def test_wrong_records(change, error, words):
         ({**ROWS_OF_A_GROUP, "op": "masked_gemm", "m": -8}, "M: found -8, need 0 or more"),
     ],
 )
+@needs_nvrtc
 def test_wrong_shapes(problem, words):
     with pytest.raises(ValueError, match=words):
         deepgemm.warmup([problem])
+    with pytest.raises(ValueError, match=f"problem 2 of 2: {words}"):
+        deepgemm.warmup([records()[-1], problem], jobs=2)
     with pytest.raises(ValueError, match="jobs: found 0"):
         deepgemm.warmup([(1, 2, 3)], jobs=0)
 
