@@ -219,8 +219,15 @@ def _prepared(
 
     from deepgemm._options import get_options, set_options
 
-    mine = {name: value for name, value in get_options().items() if value is not None}
-    with ThreadPoolExecutor(jobs, initializer=lambda: set_options(**mine)) as pool:
+    chosen = max(device or 0, 0)
+    mine, of_device = get_options(), get_options(device=chosen)
+
+    def take_options() -> None:
+        """Give the pool's thread the options of the caller's."""
+        set_options(**mine)
+        set_options(**of_device, device=chosen)
+
+    with ThreadPoolExecutor(jobs, initializer=take_options) as pool:
         futures = [pool.submit(prepare, number) for number in range(len(problems))]
         try:
             for future in as_completed(futures):

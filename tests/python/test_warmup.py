@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -262,6 +263,37 @@ def test_explain_of_groups_says_why():
     few = deepgemm.explain("masked_gemm", 2048, 4096, 7168, groups=8, expected_rows=8, device=-1)
     many = deepgemm.explain("masked_gemm", 2048, 4096, 7168, groups=8, device=-1)
     assert few.identity != many.identity
+
+
+@needs_nvrtc
+def test_threads_have_the_options_of_the_caller(cache):
+    problems = [(2048, 640, 512), (1, 2048, 512)]
+    with deepgemm.options(num_sms=9):
+        expected = [deepgemm.explain("gemm", *problem, device=-1) for problem in problems]
+        reports = deepgemm.warmup(problems, device=-1, jobs=2)
+    assert [report.identity for report in reports] == [report.identity for report in expected]
+    assert reports[0].grid == 9
+    # Tiles that no other test compiles into this process's memory.
+    policy = {"tile_m": 128, "tile_n": 48, "consumers": 2, "stages": 3}
+    shape = {"m": 512, "n": 4096, "k": 4096, "policy": policy}
+    with deepgemm.options(strict_jit=True), pytest.raises(deepgemm.Error, match="strict mode"):
+        deepgemm.warmup([shape, shape], jobs=2)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@needs_nvrtc
+def test_a_terminal_sees_one_line_that_grows(cache, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stderr", shown := Terminal())
+    assert cli.main(["warmup", "64,128,256", "64,256,256", "--jobs", "1"]) == 0
+    parts = shown.getvalue().split("\r\x1b[K")
+    assert len(parts) == 3
+    assert parts[1].startswith("[###############...............] 1/2 64x128x256 ")
+    assert parts[2].startswith("[##############################] 2/2 64x256x256 ")
+    assert shown.getvalue().count("\n") == 1
 
 
 def test_trace_files(tmp_path, capsys, cache):
