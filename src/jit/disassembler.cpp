@@ -45,7 +45,7 @@ int run(const std::string& program, const std::string& cubin, const std::string&
   if (const int error = posix_spawn_file_actions_init(&actions)) return -error;
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output.c_str(),
-                                   O_WRONLY | O_CREAT | O_TRUNC, 0644);
+                                   O_WRONLY | O_CREAT | O_TRUNC, 0600);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   std::string arguments[] = {program, "--print-code", cubin};
   char* const argv[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(), nullptr};

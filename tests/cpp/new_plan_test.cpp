@@ -52,6 +52,7 @@ TEST_CASE_FIXTURE(Fakes, "the trace has each problem once, whichever thread has 
   const Environment trace("DEEPGEMM_TRACE", file.c_str());
   const PlannedProduct one = fresh_product(), other = fresh_product();
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
       for (int call = 0; call < 3; ++call) gemm(one.args);
