@@ -47,3 +47,11 @@ add_library(deepgemm_cuda_headers INTERFACE)
 add_library(deepgemm::cuda_headers ALIAS deepgemm_cuda_headers)
 target_include_directories(deepgemm_cuda_headers SYSTEM
                            INTERFACE ${DEEPGEMM_CUDA_H_DIR} ${DEEPGEMM_NVRTC_H_DIR})
+# NVTX, for ranges that profilers show (DEEPGEMM_NVTX): of a toolkit or of the nvidia-nvtx wheel.
+# Without it the library is whole but for them.
+find_path(DEEPGEMM_NVTX_H_DIR nvtx3/nvToolsExt.h HINTS ${deepgemm_places} NO_CMAKE_FIND_ROOT_PATH)
+if(DEEPGEMM_NVTX_H_DIR)
+  target_include_directories(deepgemm_cuda_headers SYSTEM INTERFACE ${DEEPGEMM_NVTX_H_DIR})
+else()
+  message(STATUS "deepgemm: no nvtx3/nvToolsExt.h, so no NVTX ranges (pip install nvidia-nvtx)")
+endif()

@@ -76,7 +76,8 @@ install_doctest() {
 
 # The C++ tests and compile_commands.json, in build/cpp.
 configure_cpp() {
-  pip_install "cmake>=3.25" ninja "nvidia-cuda-runtime>=13.0,<14" "nvidia-cuda-nvrtc>=13.0,<14" &&
+  pip_install "cmake>=3.25" ninja "nvidia-cuda-runtime>=13.0,<14" "nvidia-cuda-nvrtc>=13.0,<14" \
+    "nvidia-nvtx>=13.0,<14" &&
     cmake -S . -B build/cpp -G Ninja -DDEEPGEMM_TESTS=ON -DDEEPGEMM_WERROR=ON \
     -DPython_EXECUTABLE="$VENV/bin/python"
 }

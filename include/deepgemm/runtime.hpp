@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "deepgemm/gemm.hpp"
+#include "deepgemm/grouped.hpp"
 #include "deepgemm/problem.hpp"
 
 namespace deepgemm {
@@ -30,6 +31,7 @@ struct RuntimeInfo {
   std::string cache_directory;
   std::string cache_problem;
   std::string sources_digest;
+  std::vector<std::pair<std::string, std::string>> settings;  // DEEPGEMM_ variables that are set
 };
 // Loads the driver and NVRTC to look at them; creates no context. Never throws.
 DEEPGEMM_API RuntimeInfo runtime_info() noexcept;
@@ -49,8 +51,9 @@ struct CandidateReport {
 
 // How a problem would be, or was, computed.
 struct KernelReport {
-  std::string kernel;  // "deepgemm_fp8_gemm"
-  std::string config;  // "128x256x128, 3 stages, cluster 2x1, ..."
+  std::string kernel;    // "deepgemm_fp8_gemm"
+  std::string config;    // "128x256x128, 3 stages, cluster 2x1, ..."
+  std::string identity;  // equal for two reports only if the compiled kernel is the same
   std::vector<std::pair<std::string, std::string>> fields;
   std::string reason;  // why this kernel and this config
   std::string origin;  // "memory", "bundle", "disk", "compiled"; empty if not prepared
@@ -61,15 +64,33 @@ struct KernelReport {
 // Whose figures count.
 struct ReportOptions {
   const Policy* policy = nullptr;
-  int device = -1;   // below 0: the figures of an H200
-  int num_sms = 0;   // as CallOptions::num_sms
-  bool load = true;  // of prepare(): also load the kernel, if a device is named
+  int device = -1;         // below 0: the figures of an H200
+  int device_sms = 0;      // above 0: choose for a device of so many SMs, whatever `device` has
+  int num_sms = 0;         // as CallOptions::num_sms
+  bool load = true;        // of prepare(): also load the kernel, if a device is named
+  bool candidates = true;  // of explain(): also list what else was weighed
 };
 // Chooses the config; compiles nothing. `args` may point to no memory (data null): only shapes,
 // strides and alignment count, and null counts as aligned.
 DEEPGEMM_API KernelReport explain(const GemmArgs& args, const ReportOptions& options = {});
-// Chooses, then compiles (or finds in the cache) and may load the kernel.
+// Chooses, then compiles (or finds in the cache) and may load the kernel; of a batch that is
+// launched product by product, every kernel.
 DEEPGEMM_API KernelReport prepare(const GemmArgs& args, const ReportOptions& options = {});
+// The same of grouped products; the group vectors may point to no memory, their values do not
+// count. Of an empty product the report has no kernel.
+DEEPGEMM_API KernelReport explain(const GroupedArgs& args, const ReportOptions& options = {});
+DEEPGEMM_API KernelReport explain(const MaskedArgs& args, const ReportOptions& options = {});
+DEEPGEMM_API KernelReport explain(const KGroupedArgs& args, const ReportOptions& options = {});
+DEEPGEMM_API KernelReport prepare(const GroupedArgs& args, const ReportOptions& options = {});
+DEEPGEMM_API KernelReport prepare(const MaskedArgs& args, const ReportOptions& options = {});
+DEEPGEMM_API KernelReport prepare(const KGroupedArgs& args, const ReportOptions& options = {});
+// The same of quantize() into such values, and of dequantize(), which has one kernel for all.
+DEEPGEMM_API KernelReport explain_quantize(const TensorView& values, const Granularity& granularity,
+                                           const ReportOptions& options = {});
+DEEPGEMM_API KernelReport prepare_quantize(const TensorView& values, const Granularity& granularity,
+                                           const ReportOptions& options = {});
+DEEPGEMM_API KernelReport explain_dequantize(const ReportOptions& options = {});
+DEEPGEMM_API KernelReport prepare_dequantize(const ReportOptions& options = {});
 // Every config that the heuristics can select, as reports whose `kernel`/`config` name it.
 DEEPGEMM_API std::vector<KernelReport> selectable_kernels();
 // Compiles selectable_kernels()[index] with ptxas -v, touching no cache; returns the log.

@@ -29,4 +29,9 @@ DEEPGEMM_API Descriptor make_descriptor(const TensorView& view, const Tile& tile
 // of 16"). Needs no driver: dispatch uses it to choose between the TMA path and the general one.
 DEEPGEMM_API std::string broken_rule(const TensorView& view, const Tile& tile, Swizzle swizzle);
 
+// The fields of a legal descriptor in words, innermost dimension first: "uint8, 7168 x 4096, pitch
+// 7168 bytes, box 128 x 128, swizzle 128 bytes, L2 promotion 256 bytes". Needs no driver.
+DEEPGEMM_API std::string describe(const TensorView& view, const Tile& tile, Swizzle swizzle,
+                                  L2Promotion promotion = L2Promotion::b256);
+
 }  // namespace deepgemm::tma

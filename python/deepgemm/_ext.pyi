@@ -343,6 +343,28 @@ def selectable_kernels() -> list[dict[str, Any]]:
 def compile_selectable(index: int) -> dict[str, Any]:
     """Compiles one of them with ptxas -v, touching no cache."""
 
+def report_problem(
+    problem: dict[str, Any],
+    policy: object,
+    device: int | None,
+    compile: bool,
+    candidates: bool = True,
+) -> dict[str, Any]:
+    """
+    How a recorded problem would be computed; `device` and `compile` as in report_gemm.
+    """
+
+def describe_array(array: object, operand: str) -> tuple[dict[str, Any], int]:
+    """An array as a recorded problem has it, and its address."""
+
+def describe_operands(
+    a: object, b: object, layout: object, granularity: object
+) -> tuple[dict[str, Any], dict[str, Any], float, int]:
+    """
+    The operands of a product likewise, what factors given as numbers make, and the
+    CUDA device of a (-1: host memory).
+    """
+
 def cache_info() -> dict[str, Any]:
     """
     Directory, its entries and bytes, and this process's hits and compiles.

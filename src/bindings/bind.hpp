@@ -17,6 +17,7 @@ void bind_grouped(nb::module_& module);
 void bind_quantize(nb::module_& module);
 void bind_runtime(nb::module_& module);
 void bind_reports(nb::module_& module);
+void bind_problems(nb::module_& module);
 void bind_cache(nb::module_& module);
 
 }  // namespace deepgemm::bindings

@@ -8,13 +8,11 @@
 #include "bindings/arguments.hpp"
 #include "bindings/bind.hpp"
 #include "bindings/errors.hpp"
+#include "bindings/reports.hpp"
 #include "bindings/scalars.hpp"
 #include "deepgemm/runtime.hpp"
 
 namespace deepgemm::bindings {
-namespace {
-
-using namespace nb::literals;
 
 nb::dict to_dict(const KernelReport& report) {
   nb::dict fields;
@@ -22,6 +20,7 @@ nb::dict to_dict(const KernelReport& report) {
   nb::dict result;
   result["kernel"] = report.kernel;
   result["config"] = report.config;
+  result["identity"] = report.identity;
   result["fields"] = fields;
   result["reason"] = report.reason;
   result["origin"] = report.origin;
@@ -54,6 +53,10 @@ int device_of(std::optional<int> named, Device arrays) {
   const nb::gil_scoped_release released;  // it may load the driver
   return usable_device();
 }
+
+namespace {
+
+using namespace nb::literals;
 
 // Loads the kernel on a named device only: compiling ahead needs no context.
 nb::dict report(const GemmArgs& args, nb::handle policy, std::optional<int> named, Device arrays,

@@ -39,6 +39,9 @@ nb::dict runtime() {
   result["cache_directory"] = info.cache_directory;
   result["cache_problem"] = info.cache_problem;
   result["sources_digest"] = info.sources_digest;
+  nb::dict settings;
+  for (const auto& [variable, value] : info.settings) settings[variable.c_str()] = value;
+  result["settings"] = settings;
   return result;
 }
 

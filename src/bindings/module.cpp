@@ -16,5 +16,6 @@ NB_MODULE(_ext, module) {
   bind_quantize(module);
   bind_runtime(module);
   bind_reports(module);
+  bind_problems(module);
   bind_cache(module);
 }

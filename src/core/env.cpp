@@ -25,7 +25,15 @@ constexpr Setting table[] = {
      "Check the values of group arrays on a GPU as those in host memory are. For debugging: each "
      "grouped call then waits for its stream, and is an error while a CUDA graph captures it."},
     {"DEEPGEMM_DUMP", "path", "nothing is dumped",
-     "Directory into which the source and the cubin of every compiled kernel are written."},
+     "Directory into which is written of every kernel its source, cubin, PTX (if it is compiled "
+     "now) and SASS (if nvdisasm is found), and of every problem its config and TMA descriptors in "
+     "words."},
+    {"DEEPGEMM_TRACE", "path", "nothing is recorded",
+     "File to which each distinct problem of a GPU is added as a line of JSON, once per process. "
+     "`deepgemm warmup --trace` takes it. Read when a problem is met for the first time."},
+    {"DEEPGEMM_NVTX", "bool", "false",
+     "Mark each launch as an NVTX range, named by operation and problem, for profilers. Read when "
+     "a problem is met for the first time."},
     {"DEEPGEMM_CPU_THREADS", "int", "one per hardware thread",
      "Threads of the CPU backend. Results do not depend on it."},
 };

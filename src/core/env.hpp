@@ -25,7 +25,8 @@ std::optional<std::string> text(std::string_view variable);
 // variable.
 bool flag(std::string_view variable, bool fallback);
 std::int64_t integer(std::string_view variable, std::int64_t fallback);
-// Variables that are not ours: HOME, XDG_CACHE_HOME, CUDA_HOME, CUDA_PATH, NVRTC_APPEND_FLAGS.
+// Variables that are not ours: HOME, XDG_CACHE_HOME, CUDA_HOME, CUDA_PATH, PATH,
+// NVRTC_APPEND_FLAGS.
 std::optional<std::string> foreign(const char* variable);
 
 }  // namespace deepgemm::env

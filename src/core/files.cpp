@@ -98,6 +98,15 @@ std::string write_atomically(const std::string& path, std::string_view bytes) {
   return why("write", path, error);
 }
 
+std::string append(const std::string& path, std::string_view bytes) {
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644));
+  if (file.get() < 0) return why("open", path, errno);
+  // One write() while all goes well; the rest of a short one still belongs to the end.
+  int error = write_all(file.get(), bytes);
+  if (int close_error = file.close(); error == 0) error = close_error;
+  return error == 0 ? std::string() : why("write", path, error);
+}
+
 std::string working_directory() {
   std::unique_ptr<char, decltype(&std::free)> path(::getcwd(nullptr, 0), &std::free);
   return path ? std::string(path.get()) : std::string();

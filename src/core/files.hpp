@@ -17,6 +17,10 @@ std::optional<std::string> read(const std::string& path);
 // Writes a temporary file in the same directory, fsyncs and renames it over `path`.
 // Returns an empty string, or why it failed (the temporary file is removed).
 std::string write_atomically(const std::string& path, std::string_view bytes);
+// Adds to the end of a file, created with mode 0644, in one write(): what several processes add
+// does not mix on a local file system. Returns an empty string, or why it failed; a part of `bytes`
+// may then have been written.
+std::string append(const std::string& path, std::string_view bytes);
 // Empty if a file can be created in `directory` and 64 KiB be written to it, which is tried with
 // one that leaves nothing behind; else why not. For a directory that is not there yet, in the
 // nearest one above it.

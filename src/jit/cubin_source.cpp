@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "core/env.hpp"
-#include "core/files.hpp"
 #include "core/log.hpp"
 #include "core/text.hpp"
 #include "deepgemm/error.hpp"
 #include "jit/bundle.hpp"
 #include "jit/disk_cache.hpp"
+#include "jit/dump.hpp"
 #include "jit/kernel_key.hpp"
 #include "jit/nvrtc_compiler.hpp"
 
@@ -51,18 +51,6 @@ std::optional<Cubin> find_stored(const KernelSpec& spec, const std::string& fami
   return cubin;
 }
 
-void dump(const KernelSpec& spec, const std::string& family, const char* suffix,
-          const std::string& bytes) {
-  const auto directory = env::text("DEEPGEMM_DUMP");
-  if (!directory) return;
-  std::string problem = files::make_directories(*directory);
-  if (problem.empty()) {
-    const std::string file = join(spec.name, "-", family.substr(0, 16), suffix);
-    problem = files::write_atomically(join(*directory, "/", file), bytes);
-  }
-  if (!problem.empty()) log::warn_once(join("DEEPGEMM_DUMP: ", problem));
-}
-
 void refuse_if_strict(const KernelSpec& spec) {
   if (!strict()) return;
   const CacheLocation location = cache_location();
@@ -73,12 +61,13 @@ void refuse_if_strict(const KernelSpec& spec) {
 
 Cubin compile_and_store(const KernelSpec& spec, const std::string& family,
                         const NvrtcInfo& compiler) {
-  dump(spec, family, ".cu", spec.entry(spec));  // before the compile, to be there if it fails
+  dump_source(spec);  // before the compile, to be there if it fails
   Cubin cubin = compile_with_nvrtc(spec, false);
   ++counters().compiled;
   log::write(log::Level::info, join("compiled ", describe(spec), " in ",
                                     static_cast<std::int64_t>(cubin.milliseconds), " ms"));
-  dump(spec, family, ".cubin", cubin.bytes);
+  dump_cubin(spec, cubin);
+  cubin.ptx.clear();
   write_entry({spec.name, family, {compiler.major, compiler.minor}}, cubin.bytes);
   return cubin;
 }
@@ -94,7 +83,11 @@ Cubin find_cubin(const KernelSpec& spec, bool recompile) {
   const std::string family = family_key(spec);
   const NvrtcInfo compiler = nvrtc_info();
   if (!recompile) {
-    if (auto stored = find_stored(spec, family, compiler)) return std::move(*stored);
+    if (auto stored = find_stored(spec, family, compiler)) {
+      dump_source(spec);
+      dump_cubin(spec, *stored);
+      return std::move(*stored);
+    }
   }
   refuse_if_strict(spec);
   if (compiler.path.empty()) {

@@ -30,6 +30,7 @@ struct Cubin {
   std::string log;  // NVRTC's and ptxas's words; empty when read from the cache
   Origin origin = Origin::compiled;
   double milliseconds = 0;  // to compile, or to read
+  std::string ptx;          // for DEEPGEMM_DUMP; else, and from the cache, empty
 };
 
 // Needs NVRTC only if the cubin is in neither cache; needs no driver. Throws CompileError.
@@ -45,6 +46,9 @@ struct LoadedKernel {
 // Loaded once per process and device; the reference stays valid for ever. Thread safe: two threads
 // that ask for one kernel compile it once. Throws Error in strict mode if it had to compile.
 const LoadedKernel& load(const KernelSpec& spec, int device);
+
+// Whether load() would find it loaded.
+bool is_loaded(const KernelSpec& spec, int device);
 
 // What the NVRTC search found. Never throws: `path` is empty and `problem` explains if nothing was.
 struct NvrtcInfo {

@@ -190,9 +190,14 @@ std::string_view name(Origin origin) noexcept {
 Cubin get_cubin(const KernelSpec& spec) {
   Entry& entry = find_entry(spec);
   std::lock_guard lock(entry.mutex);
-  if (entry.cubin) return {entry.cubin->bytes, {}, Origin::memory, 0};
+  if (entry.cubin) return {entry.cubin->bytes, {}, Origin::memory, 0, {}};
   entry.cubin = find_cubin(spec);
   return *entry.cubin;
+}
+
+bool is_loaded(const KernelSpec& spec, int device) {
+  return device >= 0 && device < driver::max_devices &&
+         find_entry(spec).loaded[static_cast<std::size_t>(device)].load() != nullptr;
 }
 
 const LoadedKernel& load(const KernelSpec& spec, int device) {

@@ -73,6 +73,8 @@ bool resolve(void* library, const char* name, Function& function) {
 }
 
 bool fill_table(void* library, NvrtcApi& api) {
+  resolve(library, "nvrtcGetPTXSize", api.GetPTXSize);  // for dumps only: need not be there
+  resolve(library, "nvrtcGetPTX", api.GetPTX);
   return resolve(library, "nvrtcVersion", api.Version) &&
          resolve(library, "nvrtcGetErrorString", api.GetErrorString) &&
          resolve(library, "nvrtcCreateProgram", api.CreateProgram) &&

@@ -20,6 +20,8 @@ struct NvrtcApi {
   decltype(&nvrtcGetCUBIN) GetCUBIN;
   decltype(&nvrtcGetProgramLogSize) GetProgramLogSize;
   decltype(&nvrtcGetProgramLog) GetProgramLog;
+  decltype(&nvrtcGetPTXSize) GetPTXSize;  // these two may be null
+  decltype(&nvrtcGetPTX) GetPTX;
   std::string path;
   int major = 0, minor = 0;
 };

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/text.hpp"
+#include "jit/dump.hpp"
 #include "jit/embedded_sources.hpp"
 #include "jit/nvrtc_api.hpp"
 
@@ -59,6 +60,17 @@ class Program {
     return bytes;
   }
 
+  // NVRTC keeps the PTX of a compile for a real architecture too. Empty if it does not.
+  std::string ptx() const {
+    std::size_t size = 0;
+    if (api_.GetPTXSize == nullptr || api_.GetPTX == nullptr) return {};
+    if (api_.GetPTXSize(program_, &size) != NVRTC_SUCCESS || size <= 1) return {};
+    std::string text(size, '\0');
+    if (api_.GetPTX(program_, text.data()) != NVRTC_SUCCESS) return {};
+    text.resize(size - 1);  // the NUL
+    return text;
+  }
+
  private:
   const NvrtcApi& api_;
   nvrtcProgram program_ = nullptr;
@@ -95,6 +107,7 @@ Cubin compile_with_nvrtc(const KernelSpec& spec, bool verbose) {
   if (result != NVRTC_SUCCESS) fail(api, spec, api.GetErrorString(result), cubin.log);
   cubin.bytes = program.cubin();
   if (cubin.bytes.empty()) fail(api, spec, "it returned no cubin", cubin.log);
+  if (dumping()) cubin.ptx = program.ptx();
   cubin.origin = Origin::compiled;
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - began;
   cubin.milliseconds = took.count();

@@ -7,6 +7,7 @@
 #include "core/text.hpp"
 #include "ops/checks.hpp"
 #include "ops/granularity.hpp"
+#include "ops/grouped_calls.hpp"
 #include "ops/groups.hpp"
 #include "ops/product_checks.hpp"
 #include "ops/stacks.hpp"
@@ -207,6 +208,18 @@ void masked_gemm(const MaskedArgs& args, const CallOptions& options) {
   } else {
     plan::masked_gemm(problem, with_stacked_scales(args, problem), options);
   }
+}
+
+std::optional<plan::GroupedCall> ops::grouped_call_of(const GroupedArgs& args) {
+  const GroupedProblem problem = make_problem(args);
+  if (is_empty(problem)) return std::nullopt;
+  return plan::grouped_call(problem, with_stacked_scales(args, problem));
+}
+
+std::optional<plan::GroupedCall> ops::grouped_call_of(const MaskedArgs& args) {
+  const GroupedProblem problem = make_problem(args);
+  if (is_empty(problem)) return std::nullopt;
+  return plan::grouped_call(problem, with_stacked_scales(args, problem));
 }
 
 }  // namespace deepgemm

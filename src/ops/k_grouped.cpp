@@ -7,6 +7,7 @@
 #include "deepgemm/grouped.hpp"
 #include "ops/checks.hpp"
 #include "ops/granularity.hpp"
+#include "ops/grouped_calls.hpp"
 #include "ops/groups.hpp"
 #include "ops/product_checks.hpp"
 #include "ops/stacks.hpp"
@@ -145,6 +146,12 @@ void k_grouped_gemm(const KGroupedArgs& args, const CallOptions& options) {
   } else {
     plan::k_grouped_gemm(problem, with_scales_by_rows(args), options);
   }
+}
+
+std::optional<plan::GroupedCall> ops::grouped_call_of(const KGroupedArgs& args) {
+  const GroupedProblem problem = make_problem(args);
+  if (problem.groups == 0 || problem.product.m == 0 || problem.product.n == 0) return std::nullopt;
+  return plan::grouped_call(problem, deepgemm::with_scales_by_rows(args));
 }
 
 }  // namespace deepgemm

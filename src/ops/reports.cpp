@@ -1,4 +1,4 @@
-// explain, prepare and the list of selectable kernels.
+// explain and prepare.
 #include <algorithm>
 #include <iterator>
 #include <optional>
@@ -6,16 +6,22 @@
 
 #include "core/text.hpp"
 #include "deepgemm/runtime.hpp"
+#include "jit/nvrtc_compiler.hpp"
 #include "ops/batches.hpp"
+#include "ops/checks.hpp"
+#include "ops/grouped_calls.hpp"
+#include "ops/stacks.hpp"
+#include "plan/cuda_backend.hpp"
 #include "plan/gemm_plan.hpp"
+#include "plan/grouped_plan.hpp"
 #include "plan/hopper.hpp"
 #include "plan/kernel_specs.hpp"
+#include "plan/plan_words.hpp"
 
 namespace deepgemm {
 namespace {
 
 constexpr int h200_sms = 132;
-constexpr const char* general_config = "64x64 tile, FP32 FMA";
 
 void add_fields(KernelReport& report, const plan::GemmPlan& p) {
   const heuristics::GemmChoice& choice = p.choice;
@@ -35,26 +41,26 @@ void add_fields(KernelReport& report, const plan::GemmPlan& p) {
 KernelReport report_of(const plan::GemmPlan& p) {
   KernelReport report;
   report.kernel = p.spec.name;
+  report.config = plan::config_words(p);
+  report.identity = jit::describe(p.spec);
   report.reason = p.reason;
   report.shared_bytes = p.shared_bytes;
   report.threads = p.threads;
   report.grid = static_cast<int>(p.grid);
   if (p.kernel == plan::GemmKernel::persistent) {
-    report.config = heuristics::describe(p.choice.config);
     report.stages = p.choice.config.stages;
     add_fields(report, p);
   } else if (p.kernel == plan::GemmKernel::decode) {
-    report.config = heuristics::describe(p.decode.config);
     report.stages = p.decode.config.stages;
     report.fields.emplace_back("predicted_us", to_text(p.decode.predicted_us));
-  } else {
-    report.config = general_config;
   }
   return report;
 }
 
 plan::SmBudget budget_of(const ReportOptions& options) {
-  const int present = options.device < 0 ? h200_sms : plan::hopper_device(options.device).sm_count;
+  const int present = options.device_sms > 0 ? options.device_sms
+                      : options.device < 0   ? h200_sms
+                                             : plan::hopper_device(options.device).sm_count;
   return plan::sm_budget(present, options.num_sms, options.policy);
 }
 
@@ -108,51 +114,58 @@ std::vector<CandidateReport> candidates_of(const GemmArgs& args, const ReportOpt
   return reports;
 }
 
-struct Selectable {
-  jit::KernelSpec spec;
-  std::string config;
-  int threads;
-};
+// Compiles or finds a kernel, and loads it if that is asked for. A report of several kernels keeps
+// the origin that cost most.
+void get_kernel(const jit::KernelSpec& spec, const ReportOptions& options, KernelReport& report) {
+  jit::Origin origin{};
+  double milliseconds = 0;
+  if (options.device < 0 || !options.load) {
+    const jit::Cubin cubin = jit::get_cubin(spec);
+    origin = cubin.origin;
+    milliseconds = cubin.milliseconds;
+  } else {
+    const jit::LoadedKernel& kernel = jit::load(spec, options.device);
+    origin = kernel.origin;
+    milliseconds = kernel.milliseconds;
+  }
+  if (report.origin.empty() || milliseconds > report.milliseconds) {
+    report.origin = jit::name(origin);
+    report.milliseconds = milliseconds;
+  }
+}
 
-std::vector<Selectable> all_selectable() {
-  std::vector<Selectable> all;
-  for (const device::GemmConfig& config : heuristics::selectable_configs()) {
-    const std::string types =
-        join(plan::name_of(config.a_type), " x ", plan::name_of(config.b_type), ", out ",
-             plan::name_of(config.out_type), ", ");
-    all.push_back({plan::persistent_gemm_spec(config), types + heuristics::describe(config),
-                   config.threads()});
+template <class Args>
+KernelReport report_groups(const Args& args, const ReportOptions& options, bool get) {
+  const std::optional<plan::GroupedCall> call = ops::grouped_call_of(args);
+  if (!call) {
+    KernelReport nothing;
+    nothing.reason = "the product is empty";
+    return nothing;
   }
-  for (const device::DecodeConfig& config : heuristics::selectable_decode_configs()) {
-    all.push_back({plan::decode_spec(config),
-                   join(plan::name_of(config.a_type), ", out ", plan::name_of(config.out_type),
-                        ", ", heuristics::describe(config)),
-                   config.threads()});
-  }
-  all.push_back({plan::general_gemm_spec(), general_config, device::GeneralConfig::threads});
-  using device::GroupSchedule;
-  for (GroupSchedule schedule : {GroupSchedule::rows, GroupSchedule::labels, GroupSchedule::k}) {
-    all.push_back({plan::general_grouped_spec({schedule}),
-                   join("groups by ", plan::name_of(schedule), ", ", general_config),
-                   device::GeneralConfig::threads});
-  }
-  for (int k_per_scale : {0, 32, 128}) {
-    for (bool whole_cta : {false, true}) {
-      for (bool e5m2 : {false, true}) {
-        device::QuantizeConfig config;
-        config.k_per_scale = static_cast<std::uint16_t>(k_per_scale);
-        config.whole_cta = whole_cta;
-        config.values_e5m2 = e5m2;
-        all.push_back(
-            {plan::quantize_spec(config),
-             join(k_per_scale ? to_text(k_per_scale) : std::string("any"), " of K per scale, ",
-                  whole_cta ? "CTA" : "warp", " per block, ", e5m2 ? "e5m2" : "e4m3"),
-             device::QuantizeConfig::threads});
-      }
-    }
-  }
-  all.push_back({plan::dequantize_spec(), "any", device::QuantizeConfig::threads});
-  return all;
+  const plan::GemmPlan p = plan::choose_grouped_plan(*call, options.policy, budget_of(options));
+  KernelReport report = report_of(p);
+  report.fields.emplace_back("groups", to_text(call->layout.groups));
+  if (get) get_kernel(p.spec, options, report);
+  return report;
+}
+
+jit::KernelSpec quantize_kernel(const TensorView& values, const Granularity& granularity) {
+  if (!is_float8(values.dtype))
+    throw TypeError(complaint("dtype", name(values.dtype), "float8_e4m3fn or float8_e5m2"));
+  if (values.rank == 2) return plan::kernel_of_quantize(values, granularity);
+  ops::check_rank({"values", values}, 3, "[rows, K] or [G, rows, K]");
+  return plan::kernel_of_quantize(ops::without_first(values), granularity);
+}
+
+KernelReport report_quantize(const jit::KernelSpec& spec, const ReportOptions& options, bool get) {
+  KernelReport report;
+  report.kernel = spec.name;
+  report.config = plan::quantize_words(spec);
+  report.identity = jit::describe(spec);
+  report.threads = device::QuantizeConfig::threads;
+  report.shared_bytes = spec.shared_bytes;
+  if (get) get_kernel(spec, options, report);
+  return report;
 }
 
 }  // namespace
@@ -161,53 +174,59 @@ KernelReport explain(const GemmArgs& args, const ReportOptions& options) {
   const GemmProblem problem = make_problem(args);
   KernelReport report = report_of(plan_of(problem, args, options));
   if (problem.batch != 1) report.fields.emplace_back("batch", to_text(problem.batch));
-  report.candidates = candidates_of(args, options);
+  if (options.candidates) report.candidates = candidates_of(args, options);
   return report;
 }
 
 KernelReport prepare(const GemmArgs& args, const ReportOptions& options) {
-  const plan::GemmPlan p = plan_of(make_problem(args), args, options);
+  const GemmProblem problem = make_problem(args);
+  const plan::GemmPlan p = plan_of(problem, args, options);
   KernelReport report = report_of(p);
-  if (options.device < 0 || !options.load) {
-    const jit::Cubin cubin = jit::get_cubin(p.spec);
-    report.origin = jit::name(cubin.origin);
-    report.milliseconds = cubin.milliseconds;
-  } else {
-    const jit::LoadedKernel& kernel = jit::load(p.spec, options.device);
-    report.origin = jit::name(kernel.origin);
-    report.milliseconds = kernel.milliseconds;
-  }
+  get_kernel(p.spec, options, report);
+  if (problem.batch == 1 || p.whole_batch) return report;
+  // Launched alone, products of a batch may differ by how their matrices are aligned.
+  const ops::FirstProduct first = ops::first_product(args, problem);
+  plan::GemmBatch some = first.batch;
+  some.count = std::min(some.count, plan::period_of_plans(*first.changed, some));
+  plan::for_each_product(*first.changed, some, [&](const GemmArgs& product, std::int64_t) {
+    get_kernel(plan::make_gemm_plan(problem, product, options.policy, budget_of(options)).spec,
+               options, report);
+  });
   return report;
 }
 
-std::vector<KernelReport> selectable_kernels() {
-  std::vector<KernelReport> reports;
-  for (const Selectable& s : all_selectable()) {
-    KernelReport report;
-    report.kernel = s.spec.name;
-    report.config = s.config;
-    report.shared_bytes = s.spec.shared_bytes;
-    report.threads = s.threads;
-    reports.push_back(std::move(report));
-  }
-  return reports;
+KernelReport explain(const GroupedArgs& args, const ReportOptions& options) {
+  return report_groups(args, options, false);
+}
+KernelReport explain(const MaskedArgs& args, const ReportOptions& options) {
+  return report_groups(args, options, false);
+}
+KernelReport explain(const KGroupedArgs& args, const ReportOptions& options) {
+  return report_groups(args, options, false);
+}
+KernelReport prepare(const GroupedArgs& args, const ReportOptions& options) {
+  return report_groups(args, options, true);
+}
+KernelReport prepare(const MaskedArgs& args, const ReportOptions& options) {
+  return report_groups(args, options, true);
+}
+KernelReport prepare(const KGroupedArgs& args, const ReportOptions& options) {
+  return report_groups(args, options, true);
 }
 
-CompileReport compile_selectable(std::size_t index) {
-  const std::vector<Selectable> all = all_selectable();
-  if (index >= all.size()) {
-    throw ValueError(complaint("index", to_text(static_cast<std::int64_t>(index)),
-                               join("less than ", static_cast<std::int64_t>(all.size()))));
-  }
-  jit::Cubin cubin = jit::compile(all[index].spec);
-  CompileReport report;
-  report.kernel = all[index].spec.name;
-  report.config = all[index].config;
-  report.log = std::move(cubin.log);
-  report.milliseconds = cubin.milliseconds;
-  report.cubin_bytes = cubin.bytes.size();
-  report.cubin = std::move(cubin.bytes);
-  return report;
+KernelReport explain_quantize(const TensorView& values, const Granularity& granularity,
+                              const ReportOptions& options) {
+  return report_quantize(quantize_kernel(values, granularity), options, false);
+}
+KernelReport prepare_quantize(const TensorView& values, const Granularity& granularity,
+                              const ReportOptions& options) {
+  return report_quantize(quantize_kernel(values, granularity), options, true);
+}
+KernelReport explain_dequantize(const ReportOptions& options) {
+  return report_quantize(plan::dequantize_spec(), options, false);
+}
+KernelReport prepare_dequantize(const ReportOptions& options) {
+  return report_quantize(plan::dequantize_spec(), options, true);
 }
 
 }  // namespace deepgemm

@@ -5,6 +5,7 @@
 #include "deepgemm/gemm.hpp"
 #include "deepgemm/grouped.hpp"
 #include "deepgemm/quantize.hpp"
+#include "jit/kernel.hpp"
 #include "plan/gemm_batch.hpp"
 
 namespace deepgemm::plan {
@@ -23,5 +24,7 @@ void k_grouped_gemm(const GroupedProblem& problem, const KGroupedArgs& args,
 void quantize(const TensorView& x, const TensorView& values, const TensorView& sf,
               const QuantizeOptions& options, const CallOptions& call);
 void dequantize(const ScaledView& x, const TensorView& out, const CallOptions& call);
+// The kernel that quantize() would launch for one matrix of values; no device is asked.
+jit::KernelSpec kernel_of_quantize(const TensorView& values, const Granularity& granularity);
 
 }  // namespace deepgemm::plan

@@ -3,10 +3,13 @@
 
 #include "core/math.hpp"
 #include "driver/driver.hpp"
+#include "driver/range.hpp"
 #include "plan/cuda_backend.hpp"
 #include "plan/hopper.hpp"
 #include "plan/kernel_specs.hpp"
+#include "plan/new_plan.hpp"
 #include "plan/operands.hpp"
+#include "plan/problem_record.hpp"
 
 namespace deepgemm::plan {
 namespace {
@@ -43,21 +46,61 @@ QuantizeParams params_of(const RowsByK& wide, const RowsByK& values) {
   return p;
 }
 
-void launch(const jit::KernelSpec& spec, int device, std::int64_t work_items,
-            std::int64_t items_per_cta, QuantizeParams& params, const CallOptions& call) {
+// The kernel of quantize() for one matrix.
+QuantizeConfig config_of(const RowsByK& out, DType values) {
+  QuantizeConfig config;
+  const std::int64_t block =
+      std::min(out.rows_per_scale, out.rows) * std::min(out.k_per_scale, out.k);
+  config.whole_cta = block > warp_block;
+  config.values_e5m2 = values == DType::float8_e5m2;
+  if (out.k_per_scale == 32 || out.k_per_scale == 128) {
+    config.k_per_scale = static_cast<std::uint16_t>(out.k_per_scale);
+  }
+  return config;
+}
+
+// Its place among the kernels of this file, of which dequantize() has one.
+unsigned number_of(const QuantizeConfig& config) {
+  const unsigned k = config.k_per_scale == 0 ? 0U : config.k_per_scale == 32 ? 1U : 2U;
+  return 4 * k + (config.whole_cta ? 2U : 0U) + (config.values_e5m2 ? 1U : 0U);
+}
+constexpr unsigned number_of_dequantize = 12;
+
+// The function of a kernel, which is told of when this thread needs it for the first time.
+template <class Record>
+CUfunction function_of(const jit::KernelSpec& spec, unsigned number, int device, Record&& record) {
+  thread_local unsigned told = 0;
+  if ((told >> number & 1U) != 0) return jit::load(spec, device).function;
+  const CUfunction function = load_new_kernel(spec, device, record());
+  told |= 1U << number;
+  return function;
+}
+
+struct Work {
+  std::int64_t items = 0, items_per_cta = 1;
+};
+
+template <class Record>
+void launch(const jit::KernelSpec& spec, unsigned number, int device, const Work& work,
+            QuantizeParams& params, const CallOptions& call, Record&& record) {
   const driver::ContextGuard context(device);
+  const driver::Range range(ranges_asked() ? spec.name : std::string());
   const SmBudget sms = sm_budget(hopper_device(device).sm_count, call.num_sms, call.policy);
   // Enough CTAs to fill the device several times; the kernels stride over the rest.
   const std::int64_t most = sms.limited ? sms.count : sms.count * std::int64_t{16};
   driver::LaunchShape shape;
   shape.grid =
-      static_cast<unsigned>(std::min<std::int64_t>(ceil_div(work_items, items_per_cta), most));
+      static_cast<unsigned>(std::min<std::int64_t>(ceil_div(work.items, work.items_per_cta), most));
   shape.block = QuantizeConfig::threads;
   shape.shared_bytes = static_cast<unsigned>(spec.shared_bytes);
-  driver::launch(jit::load(spec, device).function, shape, call.stream, &params);
+  driver::launch(function_of(spec, number, device, record), shape, call.stream, &params);
 }
 
 }  // namespace
+
+jit::KernelSpec kernel_of_quantize(const TensorView& values, const Granularity& granularity) {
+  return quantize_spec(config_of(operand_of({values, {}, {}}, granularity), values.dtype));
+}
 
 void quantize(const TensorView& x, const TensorView& values, const TensorView& sf,
               const QuantizeOptions& options, const CallOptions& call) {
@@ -66,26 +109,22 @@ void quantize(const TensorView& x, const TensorView& values, const TensorView& s
   QuantizeParams params = params_of(operand_of(wide, options.granularity), out);
   params.amax_floor = options.amax_floor;
   params.power_of_two = options.power_of_two;
-  QuantizeConfig config;
-  const std::int64_t block =
-      std::min(out.rows_per_scale, out.rows) * std::min(out.k_per_scale, out.k);
-  config.whole_cta = block > warp_block;
-  config.values_e5m2 = values.dtype == DType::float8_e5m2;
-  if (out.k_per_scale == 32 || out.k_per_scale == 128) {
-    config.k_per_scale = static_cast<std::uint16_t>(out.k_per_scale);
-  }
+  const QuantizeConfig config = config_of(out, values.dtype);
   // From sf and not from x: an x without elements can still have factors.
   params.blocks = sf.size();
   params.blocks_k = sf.rank == 2 ? sf.shape[1] : 1;
-  launch(quantize_spec(config), values.device.index, params.blocks,
-         config.whole_cta ? 1 : QuantizeConfig::threads / 32, params, call);
+  launch(quantize_spec(config), number_of(config), values.device.index,
+         {params.blocks, config.whole_cta ? 1 : QuantizeConfig::threads / 32}, params, call,
+         [&] { return record_of_quantize(values, options.granularity); });
 }
 
 void dequantize(const ScaledView& x, const TensorView& out, const CallOptions& call) {
   const ScaledView wide{out, {}, {}};
   const Granularity granularity = x.granularity.value_or(per_tensor);
   QuantizeParams params = params_of(operand_of(wide, granularity), operand_of(x, granularity));
-  launch(dequantize_spec(), out.device.index, out.size(), QuantizeConfig::threads, params, call);
+  launch(dequantize_spec(), number_of_dequantize, out.device.index,
+         {out.size(), QuantizeConfig::threads}, params, call,
+         [&] { return record_of_dequantize(x.values); });
 }
 
 }  // namespace deepgemm::plan

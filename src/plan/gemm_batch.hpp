@@ -39,4 +39,21 @@ void for_each_product(const GemmArgs& first, const GemmBatch& batch, Function&& 
   }
 }
 
+// After how many matrices every operand lies at the same address modulo 16 bytes again: plans
+// depend on that, and on nothing else that differs within a batch.
+inline std::int64_t period_of_plans(const GemmArgs& first, const GemmBatch& batch) {
+  std::int64_t bits = 16;
+  const auto add = [&](const TensorView& view, std::int64_t distance) {
+    bits |= distance * size_in_bytes(view.dtype);
+  };
+  add(first.a.values, batch.a);
+  add(first.b.values, batch.b);
+  add(first.out, batch.out);
+  if (first.a.sf) add(*first.a.sf, batch.sfa);
+  if (first.b.sf) add(*first.b.sf, batch.sfb);
+  if (first.c) add(*first.c, batch.c);
+  const std::int64_t step = bits & -bits;  // the power of two that divides every distance
+  return 16 / step;
+}
+
 }  // namespace deepgemm::plan

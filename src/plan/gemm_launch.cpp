@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "driver/driver.hpp"
+#include "driver/range.hpp"
 #include "plan/gemm_plan.hpp"
 #include "plan/grouped_plan.hpp"
 #include "plan/tma_matrices.hpp"
@@ -100,6 +101,7 @@ driver::LaunchShape shape_of(const GemmPlan& plan, const CallOptions& options) {
 
 void run(const GemmPlan& plan, CUfunction function, const GemmProblem& problem,
          const GemmArgs& args, const GemmBatch& batch, const CallOptions& options) {
+  const driver::Range range(plan.range);
   const driver::LaunchShape shape = shape_of(plan, options);
   if (plan.kernel == GemmKernel::persistent) {
     device::GemmParams params =
@@ -116,6 +118,7 @@ void run(const GemmPlan& plan, CUfunction function, const GemmProblem& problem,
 
 void run(const GemmPlan& plan, CUfunction function, const GroupedCall& call,
          const CallOptions& options) {
+  const driver::Range range(plan.range);
   device::GemmParams params =
       gemm_params(plan, call.product, call.first, call.layout, options.constant_b);
   driver::launch(function, shape_of(plan, options), options.stream, &params);

@@ -27,6 +27,7 @@ struct GemmPlan {
   std::int64_t grid = 0;
   int cluster = 1;
   int shared_bytes = 0;  // dynamic
+  std::string range;     // the name of the NVTX range around its launches; empty: none
 };
 
 // A config that shows how TMA would see the operands.

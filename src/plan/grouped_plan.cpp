@@ -5,6 +5,8 @@
 #include "core/math.hpp"
 #include "core/text.hpp"
 #include "plan/gemm_policy.hpp"
+#include "plan/general_grouped.hpp"
+#include "plan/kernel_specs.hpp"
 #include "plan/tma_matrices.hpp"
 
 namespace deepgemm::plan {
@@ -59,6 +61,18 @@ std::int64_t most_row_tiles(const GroupedCall& call, std::int64_t tile_m) {
   return call.layout.kind == GroupKind::rows ? rows + groups : rows * groups;
 }
 
+// Empty if the persistent kernel takes the call, else why not; ValueError if the policy asks for a
+// kernel that cannot.
+std::string why_general(const GroupedCall& call, const Policy* policy) {
+  using Choice = WantedKernel::Choice;
+  const WantedKernel wanted = wanted_kernel(policy);
+  if (wanted.choice == Choice::general) return "policy asks for it";
+  if (wanted.choice == Choice::decode) check_possible(wanted, "the product is grouped");
+  std::string obstacle = why_not_persistent(call);
+  if (wanted.choice != Choice::any) check_possible(wanted, obstacle);
+  return obstacle;
+}
+
 }  // namespace
 
 TmaMatrix factor_matrix(const RowsByK& operand, int box_rows, const char* name,
@@ -104,6 +118,19 @@ GemmPlan make_grouped_plan(const GroupedCall& call, const Policy* policy, const 
   const std::int64_t columns = ceil_div(call.product.n, std::int64_t{config.tile_n});
   plan.grid = std::min<std::int64_t>(sms.count, most_row_tiles(call, config.tile_m) * columns);
   plan.choice.grid = static_cast<int>(plan.grid);
+  return plan;
+}
+
+GemmPlan choose_grouped_plan(const GroupedCall& call, const Policy* policy, const SmBudget& sms) {
+  std::string obstacle = why_general(call, policy);
+  if (obstacle.empty()) return make_grouped_plan(call, policy, sms);
+  const GeneralGrouped general = general_grouped(call);
+  GemmPlan plan;
+  plan.reason = std::move(obstacle);
+  plan.spec = general_grouped_spec(general.config);
+  plan.threads = device::GeneralConfig::threads;
+  plan.shared_bytes = plan.spec.shared_bytes;
+  plan.grid = std::min<std::int64_t>(general.tiles, sms.count);
   return plan;
 }
 

@@ -17,6 +17,10 @@ TmaMatrix factor_matrix(const RowsByK& operand, int box_rows, const char* name,
 std::string why_not_persistent(const GroupedCall& call);
 // `policy` may be null. Throws as make_gemm_plan().
 GemmPlan make_grouped_plan(const GroupedCall& call, const Policy* policy, const SmBudget& sms);
+// What a call gets: the plan of the persistent kernel, or where that does not take it, or a policy
+// asks for the other, that of the general one. ValueError as make_gemm_plan() and
+// general_grouped().
+GemmPlan choose_grouped_plan(const GroupedCall& call, const Policy* policy, const SmBudget& sms);
 // Launches on options.stream; the device's context must be current.
 void run(const GemmPlan& plan, CUfunction function, const GroupedCall& call,
          const CallOptions& options);

@@ -9,6 +9,7 @@
 #include "core/hash.hpp"
 #include "driver/driver.hpp"
 #include "plan/grouped_plan.hpp"
+#include "plan/new_plan.hpp"
 
 namespace deepgemm::plan {
 namespace {
@@ -97,14 +98,14 @@ PlanKey key_of(const GroupedCall& call, int device, int num_sms) {
   return key;
 }
 
-// The thread's plan of this key, else the one that `make` makes.
-template <class Make>
-const ReadyPlan& found_or_made(const PlanKey& key, int device, Make&& make) {
+// The thread's plan of this key, else the one that `make` makes and `load` loads.
+template <class Make, class Load>
+const ReadyPlan& found_or_made(const PlanKey& key, Make&& make, Load&& load) {
   thread_local std::unordered_map<PlanKey, ReadyPlan, Hash> plans;
   if (const auto found = plans.find(key); found != plans.end()) return found->second;
   ReadyPlan ready;
   ready.plan = make();
-  if (!ready.plan.spec.name.empty()) ready.function = jit::load(ready.plan.spec, device).function;
+  ready.function = load(ready.plan);
   if (plans.size() >= max_plans) plans.clear();
   return plans.emplace(key, std::move(ready)).first->second;
 }
@@ -113,14 +114,18 @@ const ReadyPlan& found_or_made(const PlanKey& key, int device, Make&& make) {
 
 const ReadyPlan& ready_plan(const GemmProblem& problem, const GemmArgs& args, int device,
                             const SmBudget& sms, const GemmBatch& batch) {
-  return found_or_made(key_of(problem, args, batch_layout(batch), device, sms.count), device,
-                       [&] { return make_gemm_plan(problem, args, nullptr, sms, batch); });
+  const CallSite site{device, sms, nullptr};
+  return found_or_made(
+      key_of(problem, args, batch_layout(batch), device, sms.count),
+      [&] { return make_gemm_plan(problem, args, nullptr, sms, batch); },
+      [&](GemmPlan& plan) { return load_new_plan(plan, site, problem, args, batch); });
 }
 
 const ReadyPlan& ready_plan(const GroupedCall& call, int device, const SmBudget& sms) {
-  return found_or_made(key_of(call, device, sms.count), device, [&] {
-    return why_not_persistent(call).empty() ? make_grouped_plan(call, nullptr, sms) : GemmPlan{};
-  });
+  const CallSite site{device, sms, nullptr};
+  return found_or_made(
+      key_of(call, device, sms.count), [&] { return choose_grouped_plan(call, nullptr, sms); },
+      [&](GemmPlan& plan) { return load_new_plan(plan, site, call); });
 }
 
 }  // namespace deepgemm::plan

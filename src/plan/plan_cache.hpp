@@ -17,8 +17,7 @@ struct ReadyPlan {
 // reference lives until the thread's next call.
 const ReadyPlan& ready_plan(const GemmProblem& problem, const GemmArgs& args, int device,
                             const SmBudget& sms, const GemmBatch& batch = {});
-// The same of a grouped call; its kernel is the general one, and nothing is loaded, where the
-// persistent kernel does not take it.
+// The same of a grouped call.
 const ReadyPlan& ready_plan(const GroupedCall& call, int device, const SmBudget& sms);
 
 }  // namespace deepgemm::plan

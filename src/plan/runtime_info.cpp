@@ -1,6 +1,8 @@
 // What was found on this machine, for `deepgemm info` and bug reports.
 #include <exception>
+#include <utility>
 
+#include "core/env.hpp"
 #include "deepgemm/runtime.hpp"
 #include "driver/driver.hpp"
 #include "jit/embedded_sources.hpp"
@@ -50,6 +52,10 @@ RuntimeInfo runtime_info() noexcept {
     info.version = DEEPGEMM_VERSION;
     fill_driver(info);
     fill_compiler(info);
+    for (const env::Setting& setting : env::settings()) {
+      if (auto value = env::text(setting.variable))
+        info.settings.emplace_back(setting.variable, std::move(*value));
+    }
   } catch (...) {  // out of memory: what was found so far
   }
   return info;

@@ -77,7 +77,7 @@ TmaMatrix decode_matrix(const RowsByK& operand, int box_rows, int box_blocks, co
 
 device::TensorMap tensor_map(const TmaMatrix& m) {
   const tma::Descriptor descriptor =
-      tma::make_descriptor(m.view, m.tile, m.swizzle, tma::L2Promotion::b256, m.name);
+      tma::make_descriptor(m.view, m.tile, m.swizzle, descriptor_promotion, m.name);
   return __builtin_bit_cast(device::TensorMap, descriptor);
 }
 

@@ -19,6 +19,9 @@ struct TmaMatrix {
   const char* name;  // of the operand, in errors
 };
 
+// Of every descriptor.
+inline constexpr tma::L2Promotion descriptor_promotion = tma::L2Promotion::b256;
+
 TmaMatrix a_matrix(const RowsByK& a, const device::GemmConfig& config);
 TmaMatrix b_matrix(const RowsByK& b, const device::GemmConfig& config);
 // Factors of an operand's rows as [k blocks, rows].

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/math.hpp"
 #include "core/text.hpp"
@@ -181,6 +182,31 @@ CUtensorMapL2promotion promotion_code(L2Promotion promotion) {
   return CU_TENSOR_MAP_L2_PROMOTION_NONE;
 }
 
+std::int64_t promotion_bytes(L2Promotion promotion) {
+  return promotion == L2Promotion::none ? 0 : 32 << static_cast<int>(promotion);
+}
+
+std::string_view type_name(CUtensorMapDataType type) {
+  switch (type) {
+    case CU_TENSOR_MAP_DATA_TYPE_BFLOAT16:
+      return "bfloat16";
+    case CU_TENSOR_MAP_DATA_TYPE_FLOAT16:
+      return "float16";
+    case CU_TENSOR_MAP_DATA_TYPE_FLOAT32:
+      return "float32";
+    case CU_TENSOR_MAP_DATA_TYPE_FLOAT64:
+      return "float64";
+    case CU_TENSOR_MAP_DATA_TYPE_UINT16:
+      return "uint16";
+    case CU_TENSOR_MAP_DATA_TYPE_INT32:
+      return "int32";
+    case CU_TENSOR_MAP_DATA_TYPE_INT64:
+      return "int64";
+    default:
+      return "uint8";
+  }
+}
+
 // The arguments of cuTensorMapEncodeTiled, innermost dimension first.
 struct Geometry {
   std::array<cuuint64_t, max_rank> extents{};
@@ -233,6 +259,25 @@ Descriptor make_descriptor(const TensorView& view, const Tile& tile, Swizzle swi
   Descriptor descriptor;
   std::memcpy(descriptor.opaque.data(), &map, sizeof(map));
   return descriptor;
+}
+
+std::string describe(const TensorView& view, const Tile& tile, Swizzle swizzle,
+                     L2Promotion promotion) {
+  const Geometry shape = geometry(view, tile);
+  const auto product = [&](const auto& numbers) {
+    std::string text;
+    for (int i = 0; i < view.rank; ++i) text += join(i == 0 ? "" : " x ", numbers[i]);
+    return text;
+  };
+  std::string pitches;
+  for (int i = 0; i + 1 < view.rank; ++i)
+    pitches += join(i == 0 ? "" : " and ", shape.pitches_bytes[i]);
+  const std::int64_t span = swizzle_span_bytes(swizzle), promoted = promotion_bytes(promotion);
+  return join(
+      type_name(data_type(view.dtype)), ", ", product(shape.extents), ", pitch ", pitches,
+      " bytes, box ", product(shape.box), ", ",
+      span == 0 ? std::string("no swizzle") : join("swizzle ", span, " bytes"), ", ",
+      promoted == 0 ? std::string("no L2 promotion") : join("L2 promotion ", promoted, " bytes"));
 }
 
 }  // namespace deepgemm::tma

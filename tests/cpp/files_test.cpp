@@ -153,3 +153,22 @@ TEST_CASE("list filters by suffix and sorts") {
   }
   CHECK(files::list(scratch.path, ".cubin") == std::vector<std::string>{"a.cubin", "b.cubin"});
 }
+
+TEST_CASE("what several threads append does not mix; a full disk is told") {
+  Scratch scratch;
+  const std::string path = scratch.path + "/lines";
+  std::vector<std::thread> threads;
+  for (char letter : {'a', 'b', 'c', 'd'}) {
+    threads.emplace_back([&, letter] {
+      const std::string line = std::string(300, letter) + "\n";
+      for (int i = 0; i < 50; ++i) CHECK(files::append(path, line).empty());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const std::string text = files::read(path).value();
+  REQUIRE(text.size() == 4 * 50 * 301);
+  for (std::size_t i = 0; i < text.size(); i += 301)
+    CHECK(text.substr(i, 301) == std::string(300, text[i]) + "\n");
+  CHECK(files::append("/dev/full", "x") == "cannot write /dev/full: No space left on device");
+  CHECK(files::append(scratch.path + "/no/such", "x").starts_with("cannot open "));
+}

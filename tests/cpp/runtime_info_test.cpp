@@ -1,6 +1,10 @@
 // What was found on this machine, first with nothing there, then with the fakes.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <string>
+#include <utility>
+
 #include "deepgemm/runtime.hpp"
 #include "fake_driver/fake_driver.hpp"
 #include "jit_fixture.hpp"
@@ -26,6 +30,9 @@ TEST_CASE("driver, GPUs, NVRTC and cache are described, with no context made") {
   testing::use_fake_nvrtc();
   fake::CudaState& state = fake::use_fake_driver();
   const RuntimeInfo info = runtime_info();
+  const std::pair<std::string, std::string> setting{"DEEPGEMM_NVRTC_PATH", FAKE_NVRTC_PATH};
+  CHECK(std::count(info.settings.begin(), info.settings.end(), setting) == 1);
+  for (const auto& [variable, value] : info.settings) CHECK_FALSE(value.empty());
   CHECK(info.driver_version == 13000);
   CHECK(info.driver_problem.empty());
   REQUIRE(info.gpus.size() == 2);

@@ -2,10 +2,18 @@
 
 import argparse
 import json
+import os
+import platform
 from typing import Any
 
 from deepgemm.cli.exits import FAILED, WELL, count
 
+# Distributions whose versions matter in a bug report: those of frameworks, and of what they bring.
+PACKAGES = (
+    *("numpy", "ml_dtypes", "torch", "jax", "cupy-cuda12x", "cupy-cuda13x", "vllm", "sglang"),
+    *("deep_gemm", "nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-runtime"),
+    *("nvidia-cuda-runtime-cu12", "triton", "cuda-bindings"),
+)
 NVRTC_REMEDY = 'pip install "nvidia-cuda-nvrtc>=13,<14"'
 
 
@@ -14,7 +22,8 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "info",
         help="GPU, driver, NVRTC and cache; exit code 0 if kernels can run here",
-        description="Shows what was found. Exit code 0 if kernels can run here, else 1.",
+        description="Shows what was found: paste it into a bug report. Exit code 0 if kernels can "
+        "run here, else 1.",
     )
     parser.add_argument("--json", action="store_true", help="for scripts")
     parser.set_defaults(run=run)
@@ -29,11 +38,32 @@ def run(args: argparse.Namespace) -> int:
     cache = deepgemm.cache_info()
     cache["problem"] = problem_of(cache)
     problems = [*_problems(found), *_cache_problems(cache)]
+    system = system_facts()
     if args.json:
-        print(json.dumps({**found, "cache": cache, "problems": problems}, indent=2))
+        record = {**found, "system": system, "cache": cache, "problems": problems}
+        print(json.dumps(record, indent=2))
     else:
-        print("\n".join(_lines(found, cache, problems)))
+        print("\n".join(_lines(found, system, cache, problems)))
     return WELL if found["usable"] else FAILED
+
+
+def system_facts() -> dict[str, Any]:
+    """Python, platform, C library, and the installed ``PACKAGES``, of which none is imported."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    packages = {}
+    for name in PACKAGES:
+        try:
+            packages[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return {
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "platform": platform.platform(),
+        "libc": " ".join(platform.libc_ver()).strip() or "unknown",
+        "cpus": os.cpu_count(),
+        "packages": packages,
+    }
 
 
 def _problems(found: dict[str, Any]) -> list[str]:
@@ -72,8 +102,13 @@ def _cache_problems(cache: dict[str, Any]) -> list[str]:
     ]
 
 
-def _lines(found: dict[str, Any], cache: dict[str, Any], problems: list[str]) -> list[str]:
-    lines = [f"deepgemm   {found['version']}, device code {found['sources_digest'][:12]}"]
+def _lines(
+    found: dict[str, Any], system: dict[str, Any], cache: dict[str, Any], problems: list[str]
+) -> list[str]:
+    lines = [
+        f"deepgemm   {found['version']}, device code {found['sources_digest'][:12]}",
+        f"Python     {system['python']}, {system['libc']}, {system['platform']}",
+    ]
     version = found["driver_version"]
     driver = f"CUDA {version // 1000}.{version % 1000 // 10}" if version else "none"
     lines.append(f"driver     {driver}")
@@ -97,6 +132,9 @@ def _lines(found: dict[str, Any], cache: dict[str, Any], problems: list[str]) ->
         lines.append(f"cache      {cache['directory']}, {kernels}, takes no more")
     else:
         lines.append("cache      memory only")
+    packages = ", ".join(f"{name} {version}" for name, version in system["packages"].items())
+    lines.append(f"packages   {packages or 'none'}")
+    lines += [f"setting    {name}={value}" for name, value in found["settings"].items()]
     lines += [f"problem    {problem}" for problem in problems]
     lines.append(
         "GPU kernels run here"

@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 
-def add_problem_options(parser: argparse.ArgumentParser) -> None:
+def add_problem_options(parser: Any) -> None:
     """Add dtypes, layout and epilogue."""
     parser.add_argument("--a-dtype", default="float8_e4m3fn", metavar="DTYPE")
     parser.add_argument("--b-dtype", default="float8_e4m3fn", metavar="DTYPE")
