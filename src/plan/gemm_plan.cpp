@@ -31,8 +31,7 @@ bool takes_factors_by_tma(const RowsByK& operand) {
          broken_rule(factor_matrix(operand, device::block_k, "sf")).empty();
 }
 
-// What the sums need on their way to out. The warps that would move C are those that load factors
-// which TMA cannot.
+// What the sums need on their way to out.
 device::Epilogue epilogue_of(const GemmProblem& p, const GemmArgs& args, bool scales_by_tma) {
   GemmConfig config;
   if (!is_float8(p.out_dtype)) config.out_type = element_type(p.out_dtype);
@@ -48,7 +47,7 @@ device::Epilogue epilogue_of(const GemmProblem& p, const GemmArgs& args, bool sc
   const bool by_tma = plain && only_accumulates(args) && contiguous(args.c->strides[1], p.n) &&
                       broken_rule(out_matrix(*args.c, config, "c")).empty();
   if (!by_tma) return device::Epilogue::general;
-  // Why: moving C beside the ring wins where D's bytes dominate, TMA's reduction where math does
+  // Why: C through the ring wins where D's bytes dominate, TMA's reduction where math does
   // (docs/performance.md).
   constexpr std::int64_t short_k = 1536;
   const bool in_place = args.c->data == args.out.data;

@@ -39,6 +39,7 @@ GEMM, FEW = "kernels/gemm.cuh", "kernels/decode.cuh"
 GROUPED, ROWS = "kernels/general_grouped.cuh", "grouped, 128x128"
 
 BF16 = "bfloat16 64x64"
+QUEUE, ADD_C = "scheduler/tile_queue.cuh", "epilogue/add_c.cuh"
 
 FAULTS = (
     # The ring
@@ -49,10 +50,10 @@ FAULTS = (
           "ptx::mbarrier_wait(full(), phase);", "ptx::mbarrier_wait(full(), phase ^ 1);"),
     Fault("barriers without a fence", SMALL, RING, "ptx::mbarrier_init_fence();", "",
           "without a fence"),
-    Fault("an arrival of the full barrier too few", SMALL, CONFIG, "scales_by_tma ? 2 : 4",
-          "scales_by_tma ? 1 : 4"),
-    Fault("an arrival of the full barrier too many", SMALL, CONFIG, "scales_by_tma ? 2 : 4",
-          "scales_by_tma ? 3 : 4", "deadlock"),
+    Fault("an arrival of the full barrier too few", SMALL, CONFIG, "return 2 + factor_warps();",
+          "return 1 + factor_warps();"),
+    Fault("an arrival of the full barrier too many", SMALL, CONFIG, "return 2 + factor_warps();",
+          "return 3 + factor_warps();", "deadlock"),
     Fault("an arrival of the empty barrier too few", BIG, CONFIG,
           "return consumers * warps_per_group * ring_writers();",
           "return consumers * warps_per_group * ring_writers() - 1;"),
@@ -135,7 +136,7 @@ FAULTS = (
           "scale_block_n - tile_column % scale_block_n - group % C.consumers_n * C.group_columns()",
           "scale_block_n - tile_column % scale_block_n"),
     Fault("factors past the last row", "64x32, strided factors per column", WARPS,
-          "if (i * 64 + lane_row < Lines)", ""),
+          "if (i * Threads + lane_row < Lines)", ""),
     Fault("decode stores past an odd N", SIXTEEN,
           "epilogue/store_swapped.cuh", "if (n + 1 < p.n) {", "if (true) {"),
     Fault("fragments are read before the warpgroup has them", SIXTEEN, FEW,
@@ -177,7 +178,7 @@ FAULTS = (
           "takes_c<C>() && i < C.c_blocks()", "false", "deadlock"),
     Fault("every CTA of a split waits for C", SPLIT_C, "scheduler/raster.cuh",
           "C.cluster_k == 1 || ptx::cluster_rank() == 0", "true"),
-    Fault("the other warpgroup's C", ADDS_C, "epilogue/add_c.cuh",
+    Fault("the other warpgroup's C", ADDS_C, ADD_C,
           "Unit * C.consumers_m() + group", "Unit * C.consumers_m() + 1 - group"),
     Fault("added twice", ADDS_D, STORE, "ptx::tma_add_2d(p.out, column, row, source);",
           "ptx::tma_add_2d(p.out, column, row, source), "
@@ -210,7 +211,7 @@ FAULTS = (
     Fault("BF16: an N-major B goes on along K by bytes of a row", "float16 128x128", MULTIPLY,
           "constexpr u64 step_b = (MnMajorB ? 16 * stage_span : 32) / 16;",
           "constexpr u64 step_b = 32 / 16;"),
-    Fault("BF16: C is added as bits", "bfloat16 128x128 adds bfloat16 C", STORE,
+    Fault("BF16: C is added as bits", "bfloat16 128x128 adds bfloat16 C", ADD_C,
           "unpack_pair<C.out_type>(x, y, ptx::load_shared_u32(address));",
           "x = y = 0, ptx::load_shared_u32(address);"),
     Fault("BF16: decode's sums begin anywhere", "bfloat16 decode 8 tokens", FEW,
@@ -300,8 +301,23 @@ FAULTS = (
           "    release<C>(ring, ring.stage, writer);\n    ring.advance();", "    ring.advance();",
           "deadlock"),
     Fault("FP8: K of a lying vector begins between 16 bytes", "k grouped, sizes that lie",
-          "scheduler/schedule.cuh", "aligned_down(tile.k, k_align)", "tile.k",
+          QUEUE, "aligned_down(tile.k, C.k_align())", "tile.k",
           "no multiple of 16 bytes"),
+    # Tiles of groups
+    Fault("a tile is worked out over one that is read", "labels, 64x64", QUEUE,
+          "    ring.acquire();", ""),
+    Fault("a tile is read before it is worked out", "labels, 64x64", QUEUE,
+          "    ring.wait_full();", "", "never written"),
+    Fault("a tile's place is given back before it is read", "labels, 64x64", QUEUE,
+          "    ring.wait_full();\n",
+          "    ring.wait_full();\n"
+          "    if (ptx::lane_index() == 0) ptx::mbarrier_arrive(ring.empty());\n"),
+    Fault("one reader of the tiles is not counted", "labels, 64x64", GEMM,
+          "init(1, 2 + C.factor_warps())", "init(1, 1 + C.factor_warps())"),
+    Fault("the last tile is left out", "grouped, 64x64", QUEUE, "flags |= 2;",
+          "walk.advance(), flags |= walk.valid() ? 2 : 0;"),
+    Fault("a CTA without a tile waits for one", "masked, 64x64", WARPS,
+          "    if (C.grouped() && ptx::lane_index() == 0) {", "    if (false) {", "deadlock"),
     Fault("FP8: nothing arrives for a group without K", "k grouped, 64x64", PRODUCER,
           "        ptx::mbarrier_arrive(ring.full());  // nothing to bring", "", "deadlock"),
 )  # fmt: skip

@@ -182,8 +182,15 @@ struct GemmConfig {
     return consumers == 1 ? 255 : consumer_registers();
   }
 
-  // Arrivals that complete a phase of the full barrier: the TMA lane and each scale warp.
-  DEEPGEMM_SHARED_CODE constexpr int full_arrivals() const { return scales_by_tma ? 2 : 4; }
+  // Producer warps that load factors; with groups the fourth one works out the tiles.
+  DEEPGEMM_SHARED_CODE constexpr int factor_warps() const {
+    return scales_by_tma ? 0 : grouped() ? 1 : 2;
+  }
+  // Arrivals that complete a phase of the full barrier: the TMA lane, the header warp and each
+  // factor warp.
+  DEEPGEMM_SHARED_CODE constexpr int full_arrivals() const { return 2 + factor_warps(); }
+  // Tiles that are worked out ahead.
+  DEEPGEMM_SHARED_CODE constexpr int tile_slots() const { return grouped() ? 4 : 0; }
   DEEPGEMM_SHARED_CODE constexpr int empty_arrivals() const {
     return consumers * warps_per_group * ring_writers();
   }
@@ -208,16 +215,22 @@ struct GemmConfig {
 
 // Byte offsets of a CTA's shared memory; every part of the ring holds `stages` pieces in a row.
 struct SharedMap {
-  int a, b, out, reduction, sfa, sfb, header, full, empty, total;
+  int a, b, out, reduction, sfa, sfb, header, tiles, full, empty, tile_full, tile_empty, total;
 };
 // Written for each K block by the producer side: scale factors of B (not with column_scales), and
 // on a tile's first block where the tile lies.
 struct StageHeader {
   float sfb[2];
   i32 group, end;  // of a grouped schedule: the tile's, see Tile
-  // more: bit 0: not the CTA's last tile; above it what lies before the group: of the tile's rows,
-  // or of k_groups' K.
+  // k_blocks: 0: the CTA has no tile. more: bit 0: not the CTA's last tile; above it what lies
+  // before the group: of the tile's rows, or of k_groups' K.
   i32 row, column, k_blocks, more;
+};
+// With groups: a tile that is worked out ahead; see Tile. flags: bit 0: there is a tile, bit 1: and
+// another one behind it.
+struct TileSlot {
+  i32 row, column, group, flags;
+  i32 first, end, k, block;
 };
 
 DEEPGEMM_SHARED_CODE constexpr SharedMap shared_map(const GemmConfig& c) {
@@ -229,9 +242,12 @@ DEEPGEMM_SHARED_CODE constexpr SharedMap shared_map(const GemmConfig& c) {
   map.sfa = map.reduction + c.reduction_bytes();
   map.sfb = map.sfa + c.stages * c.sfa_bytes();
   map.header = map.sfb + c.stages * c.sfb_bytes();
-  map.full = map.header + c.stages * static_cast<int>(sizeof(StageHeader));
+  map.tiles = map.header + c.stages * static_cast<int>(sizeof(StageHeader));
+  map.full = map.tiles + c.tile_slots() * static_cast<int>(sizeof(TileSlot));
   map.empty = map.full + c.stages * 8;
-  map.total = map.empty + c.stages * 8;
+  map.tile_full = map.empty + c.stages * 8;
+  map.tile_empty = map.tile_full + c.tile_slots() * 8;
+  map.total = map.tile_empty + c.tile_slots() * 8;
   return map;
 }
 
@@ -310,6 +326,6 @@ DEEPGEMM_SHARED_CODE constexpr const char* broken_rule(const GemmConfig& c) {
 }
 
 static_assert(sizeof(GemmConfig) == 20, "GemmConfig must have no padding: its bytes are the key");
-static_assert(sizeof(StageHeader) == 32);
+static_assert(sizeof(StageHeader) == 32 && sizeof(TileSlot) == 32);
 
 }  // namespace deepgemm::device

@@ -8,6 +8,7 @@
 // | consumers      | 0    | TMA of A, B and factors, then C   | empty    | full, with bytes     |
 // |                | 1    | headers: factors of B, the tile   | empty    | full                 |
 // |                | 2, 3 | factors that TMA cannot take      | empty    | full                 |
+// |                | 3    | with groups: the CTA's tiles      | tile_empty | tile_full          |
 // clang-format on
 //
 // K past the end is zero-filled by TMA and adds nothing; k >= 1 is the host's promise.
@@ -34,6 +35,7 @@ DEEPGEMM_DEVICE void gemm(const GemmParams& p) {
     if constexpr (C.epilogue != Epilogue::general) ptx::prefetch_tensor_map(p.out);
     if constexpr (C.epilogue == Epilogue::accumulate) ptx::prefetch_tensor_map(p.c);
     GemmRing<C>(shared).init(C.full_arrivals(), C.empty_arrivals());
+    if constexpr (C.grouped()) TileRing<C>(shared).init(1, 2 + C.factor_warps());
   }
   if constexpr (C.cluster() > 1) {
     ptx::cluster_sync();
@@ -52,8 +54,10 @@ DEEPGEMM_DEVICE void gemm(const GemmParams& p) {
       produce_operands<C>(p, shared);
     } else if (role == 1) {
       produce_headers<C>(p, shared);
-    } else if constexpr (!C.scales_by_tma) {
-      produce_strided_factors<C>(p, shared, role - 2);
+    } else if (role - 2 < C.factor_warps()) {
+      if constexpr (!C.scales_by_tma) produce_strided_factors<C>(p, shared, role - 2);
+    } else if (role == 3) {
+      if constexpr (C.grouped()) produce_tiles<C>(p, shared);
     }
   } else {
     ptx::raise_registers<C.consumer_registers()>();

@@ -56,7 +56,8 @@ struct Consumer {
     ring.wait_full();
     load_scales<C>(scales, ring, row_in_tile, group);
   }
-  // The same for a tile's first stage, whose header says where the tile lies.
+  // The same for a tile's first stage, whose header says where the tile lies, or that the CTA has
+  // none: k_blocks is 0.
   DEEPGEMM_DEVICE void fetch_tile() {
     ring.wait_full();
     const ptx::Int4 place = ptx::load_shared_i32x4(ring.header() + 16);
@@ -66,6 +67,7 @@ struct Consumer {
     tile.row = tile_row + group / C.consumers_n * unit_rows;
     tile.column = tile_column + group % C.consumers_n * C.group_columns();
     k_blocks = ptx::shuffle(place.z, 0);
+    if (C.grouped() && k_blocks == 0) return;
     more = (flags & 1) != 0;
     tile.first = C.k_grouped() ? flags / 2 : tile_row + flags / 2;
     if constexpr (C.stacked()) {
@@ -207,11 +209,14 @@ DEEPGEMM_DEVICE void consume(const GemmParams& p, u32 shared) {
   OutPlace place{{},
                  shared + shared_map(C).out + consumer.group * C.staging_bytes(),
                  store_barrier + consumer.group};
-  if (!has_tiles<C>(p)) return;
+  if constexpr (!C.grouped()) {
+    if (!Raster<C>(p).valid()) return;
+  }
+  consumer.fetch_tile();
+  if (consumer.k_blocks == 0) return;
   if (consumer.group == 1) pass_turn<C>(1);
 #pragma unroll 1
-  do {
-    consumer.fetch_tile();
+  while (true) {
     if (consumer.has_no_k()) {
       consumer.pass_stage();
     } else {
@@ -224,7 +229,9 @@ DEEPGEMM_DEVICE void consume(const GemmParams& p, u32 shared) {
     }
     place.tile = consumer.tile;
     store_tile<C>(sum, p, place);
-  } while (consumer.more);
+    if (!consumer.more) break;
+    consumer.fetch_tile();
+  }
   if constexpr (C.epilogue != Epilogue::general) {
     if (ptx::thread_index() % 128 == 0) ptx::tma_store_wait_read();
   }

@@ -129,12 +129,13 @@ DEEPGEMM_DEVICE void produce_operands(const GemmParams& p, u32 shared) {
   const KRange common = k_range<C>(p);
   // The previous kernel may write the group vector.
   if constexpr (C.grouped()) ptx::wait_for_previous_kernel();
-  TileSchedule<C> raster(p);
+  TileSchedule<C> raster = tiles_of<C>(p, shared);
   int ahead = 0, fresh = C.stages;  // stages that were not used yet
   if constexpr (!C.grouped()) {
     ahead = load_b_ahead<C>(p, shared, common, raster, issues);
     ptx::wait_for_previous_kernel();
   }
+  if (C.grouped() && !raster.valid() && issues) ptx::mbarrier_arrive(ring.full());
 #pragma unroll 1
   for (; raster.valid(); raster.advance()) {
     const Tile tile = raster.tile();

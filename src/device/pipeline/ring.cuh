@@ -3,8 +3,8 @@
 // | barrier  | arrivals per phase                                    | waited on by            |
 // |----------|-------------------------------------------------------|-------------------------|
 // | full[s]  | TMA lane (arms it with the bytes that TMA brings; a   | every consumer warp     |
-// |          | group without K brings none),                         |                         |
-// |          | header warp, and two factor warps without TMA for them|                         |
+// |          | group without K, or a CTA without a tile, brings      |                         |
+// |          | none), header warp, and the factor warps              |                         |
 // | empty[s] | one per consumer warp of every CTA that this CTA's    | every producer warp     |
 // |          | multicasts write into, itself included                |                         |
 //
@@ -27,6 +27,7 @@ struct Ring {
   u32 phase = 0;
 
   DEEPGEMM_DEVICE u32 full() const { return full_barriers + stage * 8; }
+  DEEPGEMM_DEVICE u32 empty() const { return empty_barriers + stage * 8; }
   DEEPGEMM_DEVICE void advance() {
     if (++stage == Stages) {
       stage = 0;
@@ -34,9 +35,7 @@ struct Ring {
     }
   }
   // Producer: until every reader of the stage's last use is done.
-  DEEPGEMM_DEVICE void acquire() const {
-    ptx::mbarrier_wait(empty_barriers + stage * 8, phase ^ 1);
-  }
+  DEEPGEMM_DEVICE void acquire() const { ptx::mbarrier_wait(empty(), phase ^ 1); }
   // Consumer: until everything of this use has arrived.
   DEEPGEMM_DEVICE void wait_full() const { ptx::mbarrier_wait(full(), phase); }
 

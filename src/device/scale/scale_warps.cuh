@@ -41,8 +41,14 @@ template <GemmConfig C>
 DEEPGEMM_DEVICE void produce_headers(const GemmParams& p, u32 shared) {
   GemmRing<C> ring(shared);
   const KRange common = k_range<C>(p);
-  TileSchedule<C> raster(p);
-  if (!raster.valid()) return;
+  TileSchedule<C> raster = tiles_of<C>(p, shared);
+  if (!raster.valid()) {
+    if (C.grouped() && ptx::lane_index() == 0) {  // k_blocks = 0: there is no tile
+      ptx::store_shared_i32x4(ring.header() + 16, 0, 0, 0, 0);
+      ptx::mbarrier_arrive(ring.full());
+    }
+    return;
+  }
   Tile tile = raster.tile();
   ColumnScales scales = load_column_scales<C>(p, tile.column, tile.group, 0, common);
 #pragma unroll 1
@@ -95,11 +101,11 @@ DEEPGEMM_DEVICE void produce_headers(const GemmParams& p, u32 shared) {
   }
 }
 
-// A line of factors, one per row of an operand's tile, as one lane of two warps loads it: every
-// 64th of them, one K block ahead.
-template <int Lines>
+// A line of factors, one per row of an operand's tile, as one of so many threads loads it: every
+// so manyth of them, one K block ahead.
+template <int Lines, int Threads>
 struct StridedFactors {
-  static constexpr int per_lane = ceil_div(Lines, 64);
+  static constexpr int per_lane = ceil_div(Lines, Threads);
   const float* address = nullptr;
   i64 row_step = 0, k_step = 0;
   int rows_left = 0;  // of the operand, from this lane's first row
@@ -111,34 +117,37 @@ struct StridedFactors {
     lane_row = thread;
     rows_left = rows - row - thread;
     address = data + (row + thread) * row_stride;
-    row_step = 64 * row_stride;
+    row_step = Threads * row_stride;
     k_step = k_stride;
     load();
   }
   DEEPGEMM_DEVICE void load() {
 #pragma unroll
     for (int i = 0; i < per_lane; ++i) {
-      ahead[i] = i * 64 < rows_left ? ptx::load_global_f32(address + i * row_step) : 0.0f;
+      ahead[i] = i * Threads < rows_left ? ptx::load_global_f32(address + i * row_step) : 0.0f;
     }
     address += k_step;
   }
   DEEPGEMM_DEVICE void store(u32 line) const {
 #pragma unroll
     for (int i = 0; i < per_lane; ++i) {
-      if (i * 64 + lane_row < Lines)
-        ptx::store_shared_f32(line + (i * 64 + lane_row) * 4, ahead[i]);
+      if (i * Threads + lane_row < Lines)
+        ptx::store_shared_f32(line + (i * Threads + lane_row) * 4, ahead[i]);
     }
   }
 };
 
-// Run by two warps where TMA cannot take the factors (row-major, odd pitches).
+// Run by factor_warps() warps where TMA cannot take the factors (row-major, odd pitches).
 template <GemmConfig C>
 DEEPGEMM_DEVICE void produce_strided_factors(const GemmParams& p, u32 shared, int warp) {
   GemmRing<C> ring(shared);
   const KRange common = k_range<C>(p);
+  constexpr int threads = C.factor_warps() * 32;
   const int thread = warp * 32 + ptx::lane_index();
+  TileSchedule<C> raster = tiles_of<C>(p, shared);
+  if (C.grouped() && !raster.valid() && ptx::lane_index() == 0) ptx::mbarrier_arrive(ring.full());
 #pragma unroll 1
-  for (TileSchedule<C> raster(p); raster.valid(); raster.advance()) {
+  for (; raster.valid(); raster.advance()) {
     const Tile tile = raster.tile();
     const KRange range = range_of<C>(tile, common);
     const float* sfa = p.sfa_data + (tile.block + range.first) * p.sfa_k;
@@ -147,8 +156,8 @@ DEEPGEMM_DEVICE void produce_strided_factors(const GemmParams& p, u32 shared, in
       sfa += matrix_of_a<C>(p, tile) * p.groups.sfa;
       sfb += matrix_of_b<C>(p, tile) * p.groups.sfb;
     }
-    StridedFactors<C.tile_m> rows;
-    StridedFactors<C.tile_n> columns;
+    StridedFactors<C.tile_m, threads> rows;
+    StridedFactors<C.tile_n, threads> columns;
     // A group without K has no factors, nor has one to which a vector that lies gives more blocks
     // than there are: none is read, as if no row were left.
     const bool none =
