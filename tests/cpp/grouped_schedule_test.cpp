@@ -164,6 +164,77 @@ TEST_CASE("the chunks of 32 groups meet") {
   }
 }
 
+TEST_CASE("the last wave's tiles are divided among the CTAs that would be idle") {
+  Random random(13);
+  int divided = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const std::int64_t groups = random.integer(1, 32);
+    const Form form = i % 2 == 0 ? Form::sizes : Form::masks;
+    const Layout layout = laid_out(form, random_sizes(random, groups, random.integer(0, 3000)), 1);
+    GroupTiling tiling = random_tiling(random);
+    const Vector vector(form, layout.vector, groups, layout.rows);
+    const i32 ctas = i32(random.integer(1, 132));
+    const Visits whole = wanted(layout.spans, tiling);
+    tiling.unit = 64;
+    const i64 bound = i64(whole.size()) * 8;
+    const Visits visits = walked<GroupWalk<HostLanes>>(vector.view, tiling, ctas, bound);
+    const i64 rest = i64(whole.size()) % ctas;
+    i64 parts = 1;
+    while (rest > 0 && 2 * parts * rest <= ctas && tiling.tile_m % (2 * parts * 64) == 0) {
+      parts *= 2;
+    }
+    // Every row of every tile once, none twice, and no CTA has a tile more than before.
+    std::map<std::tuple<i32, i32, i32>, int> rows, want;
+    const auto add = [&](const Visits& tiles, auto& sum) {
+      for (const auto& [tile, times] : tiles) {
+        const auto& [group, row, begin, end, column] = tile;
+        for (i32 r = begin; r < std::min(row + tiling.tile_m, end); ++r) {
+          sum[{group, r, column}] += times;
+        }
+      }
+    };
+    add(visits, rows);
+    add(whole, want);
+    i64 cut = 0;
+    for (const auto& [tile, times] : visits) cut += whole.count(tile) == 0;
+    std::size_t most = 0;
+    for (i32 cta = 0; cta < ctas; ++cta) {
+      std::size_t count = 0;
+      for (GroupWalk<HostLanes> walk(vector.view, tiling, cta, ctas); walk.valid();
+           walk.advance()) {
+        ++count;
+      }
+      most = std::max(most, count);
+    }
+    divided += parts > 1;
+    INFO(i);
+    CHECK(rows == want);
+    CHECK(cut <= rest * parts);
+    CHECK((parts == 1 ? cut == 0 : cut >= 0));
+    CHECK(most == (whole.size() + std::size_t(ctas) - 1) / std::size_t(ctas));
+  }
+  CHECK(divided > 300);  // the other cases were not all there was
+}
+
+TEST_CASE("a divided tile by hand, and groups that are too many for it") {
+  const GroupTiling tiling{256, 128, 1, 8, 1, 64};
+  const Vector vector(Form::sizes, {256, 200}, 2, 456);
+  // Two tiles for eight CTAs: four parts each, and what is past a group's end is nobody's.
+  CHECK(walked<GroupWalk<HostLanes>>(vector.view, tiling, 8, 1) ==
+        Visits{{{0, 0, 0, 64, 0}, 1},
+               {{0, 64, 64, 128, 0}, 1},
+               {{0, 128, 128, 192, 0}, 1},
+               {{0, 192, 192, 256, 0}, 1},
+               {{1, 256, 256, 320, 0}, 1},
+               {{1, 320, 320, 384, 0}, 1},
+               {{1, 384, 384, 448, 0}, 1},
+               {{1, 448, 448, 456, 0}, 1}});
+  Values sizes(33, 0);
+  sizes[3] = 256;
+  const Vector many(Form::sizes, sizes, 33, 256);
+  CHECK(walked<GroupWalk<HostLanes>>(many.view, tiling, 8, 1) == Visits{{{3, 0, 0, 256, 0}, 1}});
+}
+
 TEST_CASE("no group, no row, more CTAs than tiles") {
   const GroupTiling tiling{64, 128, 2, 4};
   const Vector none(Form::sizes, {}, 0, 100), empty(Form::sizes, {0, 0, 0}, 3, 100);
@@ -200,7 +271,8 @@ TEST_CASE("vectors that lie: tiles stay inside the arrays and the walk ends") {
   for (int i = 0; i < 2000; ++i) {
     const Form form = forms[i % 5];
     const std::int64_t groups = random.integer(1, 70), rows = random.integer(0, 2000);
-    const GroupTiling tiling = random_tiling(random);
+    GroupTiling tiling = random_tiling(random);
+    tiling.unit = i32(random.integer(0, 1) * 64);
     Values values(std::size_t(form == Form::labels ? rows : groups + 1));
     for (auto& value : values) {
       value = random.integer(0, 2) == 0 ? random.integer(-5, rows + 5)
@@ -209,7 +281,7 @@ TEST_CASE("vectors that lie: tiles stay inside the arrays and the walk ends") {
     const bool wide = random.integer(0, 1) == 1;
     const Vector vector(form, values, groups, rows, wide, i32(random.integer(1, 1 << 30)));
     const i64 row_tiles = (rows + tiling.tile_m - 1) / tiling.tile_m;
-    const i64 bound = (form == Form::labels ? rows : groups * row_tiles) * tiling.tiles_n;
+    const i64 bound = (form == Form::labels ? rows : groups * row_tiles) * tiling.tiles_n + 1;
     const Visits visits = form == Form::labels
                               ? walked<LabelWalk<HostLanes>>(vector.view, tiling, 7, bound)
                               : walked<GroupWalk<HostLanes>>(vector.view, tiling, 7, bound);

@@ -22,6 +22,7 @@ struct GroupTiling {
   i32 tiles_n;
   i32 band;       // row tiles side by side before the columns advance: they share B in L2
   i32 align = 1;  // tiles start at multiples of it, a power of two, in front of their group
+  i32 unit = 0;   // tiles may be divided into parts of whole units of so many rows; 0: they are not
 };
 
 DEEPGEMM_SHARED_CODE i32 aligned_down(i32 row, i32 align) { return row & -align; }
@@ -41,6 +42,7 @@ struct TileBatch {
     now = found = 0;
     return false;
   }
+  DEEPGEMM_DEVICE void drop_last() { --found; }
   DEEPGEMM_DEVICE void fill_up_to(i32 limit) {
     end = limit;
     found = min_of(32, ceil_div(end - index, step));
@@ -66,6 +68,10 @@ DEEPGEMM_SHARED_CODE TilePlace place_in_bands(i32 index, i32 height, const Group
 // tiles; this CTA (or cluster) takes every `step`th, of which there are less than 2^25. A vector
 // that lies gives tiles inside the arrays still, and the walk ends.
 //
+// Where the last wave of tiles leaves CTAs idle, its tiles are divided by rows among them: into 2,
+// 4 or more parts, which count as tiles of their own. Why: 6 groups of 1024 rows are 6.3 waves,
+// which took as long as 7. Only of up to 32 groups, of which all tiles are known from the start.
+//
 // Each lane works out one of the next 32 tiles. Why: a search and three divisions for each tile
 // took the producers longer than a K block, with operands missing meanwhile.
 template <class Lanes>
@@ -75,6 +81,7 @@ class GroupWalk {
                             i32 step)
       : v_(vector), t_(tiling), batch_{first, step} {
     load();
+    if (v_.groups <= lanes) divide();
     find_tiles();
   }
 
@@ -122,34 +129,70 @@ class GroupWalk {
     return span_of_group(v_, chunk_ + lane);
   }
 
+  DEEPGEMM_DEVICE void divide() {
+    const i32 total = tiles_here_ * t_.tiles_n, last_wave = total % batch_.step;
+    if (t_.unit == 0 || last_wave == 0) return;
+    while (2 * parts_ * last_wave <= batch_.step && t_.tile_m % (2 * parts_ * t_.unit) == 0) {
+      parts_ *= 2;
+    }
+    if (parts_ > 1) whole_ = total - last_wave;
+  }
+
+  // The numbers of the tiles up to this chunk's end.
+  DEEPGEMM_DEVICE i32 numbers() const {
+    const i32 end = (tiles_before_ + tiles_here_) * t_.tiles_n;
+    return end <= whole_ ? end : whole_ + (end - whole_) * parts_;
+  }
+
+  // A number counts whole tiles up to whole_, then parts.
+  DEEPGEMM_DEVICE i32 tile_of(i32 number) const {
+    return number < whole_ ? number : whole_ + (number - whole_) / parts_;
+  }
+  DEEPGEMM_DEVICE i32 part_of(i32 number) const {
+    return number < whole_ ? 0 : (number - whole_) % parts_;
+  }
+  DEEPGEMM_DEVICE i32 rows_of(i32 number) const {
+    return number < whole_ ? t_.tile_m : t_.tile_m / parts_;
+  }
+
   // Goes on to the chunk of the batch's first tile, and works out the tiles there that are this
   // CTA's; none are found past the last chunk.
   DEEPGEMM_DEVICE void find_tiles() {
-    while (chunk_ < v_.groups && batch_.index >= (tiles_before_ + tiles_here_) * t_.tiles_n) {
+    while (chunk_ < v_.groups && batch_.index >= numbers()) {
       tiles_before_ += tiles_here_;
       chunk_ += lanes;
       if (chunk_ < v_.groups) load();
     }
     if (chunk_ >= v_.groups) return;
-    batch_.fill_up_to((tiles_before_ + tiles_here_) * t_.tiles_n);
+    batch_.fill_up_to(numbers());
     const auto in_chunk = [&](i32 lane) {
-      return batch_.of_lane(lane) - tiles_before_ * t_.tiles_n;
+      return tile_of(batch_.of_lane(lane)) - tiles_before_ * t_.tiles_n;
     };
     lane_of_group_ =
         through_.count_up_to(Lanes::of([&](i32 lane) { return in_chunk(lane) / t_.tiles_n; }));
     const Lanes begins = begins_.pick(lane_of_group_), through = through_.pick(lane_of_group_);
-    tile_ends_ = ends_.pick(lane_of_group_);
+    const Lanes ends = ends_.pick(lane_of_group_);
     const auto place = [&](i32 lane) {
-      const i32 height = row_tiles(begins.own(lane), tile_ends_.own(lane));
+      const i32 height = row_tiles(begins.own(lane), ends.own(lane));
       const i32 before = (through.own(lane) - height) * t_.tiles_n;
       return place_in_bands(in_chunk(lane) - before, height, t_);
     };
     tile_rows_ = Lanes::of([&](i32 lane) {
-      return aligned_down(begins.own(lane), t_.align) + place(lane).row * t_.tile_m;
+      const i32 number = batch_.of_lane(lane);
+      return aligned_down(begins.own(lane), t_.align) + place(lane).row * t_.tile_m +
+             part_of(number) * rows_of(number);
+    });
+    tile_ends_ = Lanes::of([&](i32 lane) {
+      const i32 number = batch_.of_lane(lane);
+      return number < whole_ ? ends.own(lane)
+                             : min_of(ends.own(lane), tile_rows_.own(lane) + rows_of(number));
     });
     tile_firsts_ =
         Lanes::of([&](i32 lane) { return max_of(tile_rows_.own(lane), begins.own(lane)); });
     tile_columns_ = Lanes::of([&](i32 lane) { return place(lane).column * t_.tile_n; });
+    // A part past its group's end is nothing; only a CTA's last tile is a part.
+    const i32 last = batch_.found - 1;
+    if (batch_.found > 0 && tile_rows_.at(last) >= tile_ends_.at(last)) batch_.drop_last();
   }
 
   GroupVector v_;
@@ -159,6 +202,7 @@ class GroupWalk {
   i32 rows_before_ = 0;   // of the groups before the next chunk, if the vector has sizes
   i32 tiles_before_ = 0;  // row tiles before the chunk
   i32 tiles_here_ = 0;    // in the chunk
+  i32 whole_ = max_group_tiles, parts_ = 1;  // see tile_of()
   Lanes begins_, ends_, through_;
   // Of the batch's tiles.
   Lanes lane_of_group_, tile_rows_, tile_firsts_, tile_ends_, tile_columns_;
