@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,5 +33,17 @@ std::string working_directory();
 // read.
 std::vector<std::string> list(const std::string& directory, std::string_view suffix);
 bool remove(const std::string& path) noexcept;
+
+// Of the name itself: a link is not followed.
+struct Status {
+  std::uint64_t bytes = 0;
+  std::int64_t modified = 0;  // nanoseconds since 1970, within what 64 bits hold (to 2262)
+};
+// Unset for a directory, a pipe or a device, and where there is nothing.
+std::optional<Status> status(const std::string& path) noexcept;
+// Now, by this machine's clock, on the same scale.
+std::int64_t now() noexcept;
+// Sets the time of the last change to now. False if that is not allowed.
+bool touch(const std::string& path) noexcept;
 
 }  // namespace deepgemm::files

@@ -5,7 +5,10 @@
 #include <string>
 
 #include "core/text.hpp"
+#include "deepgemm/cache.hpp"
 #include "deepgemm/runtime.hpp"
+#include "jit/cubin_source.hpp"
+#include "jit/kernel_key.hpp"
 #include "ops/batches.hpp"
 #include "plan/gemm_plan.hpp"
 #include "plan/hopper.hpp"
@@ -155,6 +158,15 @@ std::vector<Selectable> all_selectable() {
   return all;
 }
 
+Selectable selectable(std::size_t index) {
+  std::vector<Selectable> all = all_selectable();
+  if (index >= all.size()) {
+    throw ValueError(complaint("index", to_text(static_cast<std::int64_t>(index)),
+                               join("less than ", static_cast<std::int64_t>(all.size()))));
+  }
+  return std::move(all[index]);
+}
+
 }  // namespace
 
 KernelReport explain(const GemmArgs& args, const ReportOptions& options) {
@@ -194,20 +206,27 @@ std::vector<KernelReport> selectable_kernels() {
 }
 
 CompileReport compile_selectable(std::size_t index) {
-  const std::vector<Selectable> all = all_selectable();
-  if (index >= all.size()) {
-    throw ValueError(complaint("index", to_text(static_cast<std::int64_t>(index)),
-                               join("less than ", static_cast<std::int64_t>(all.size()))));
-  }
-  jit::Cubin cubin = jit::compile(all[index].spec);
+  const Selectable chosen = selectable(index);
+  jit::Cubin cubin = jit::compile(chosen.spec);
   CompileReport report;
-  report.kernel = all[index].spec.name;
-  report.config = all[index].config;
+  report.kernel = chosen.spec.name;
+  report.config = chosen.config;
   report.log = std::move(cubin.log);
   report.milliseconds = cubin.milliseconds;
   report.cubin_bytes = cubin.bytes.size();
   report.cubin = std::move(cubin.bytes);
   return report;
+}
+
+BundledKernel kernel_for_bundle(std::size_t index) {
+  const Selectable chosen = selectable(index);
+  jit::Cubin cubin = jit::compile_for_bundle(chosen.spec);
+  return {.kernel = chosen.spec.name,
+          .config = chosen.config,
+          .family = jit::family_key(chosen.spec),
+          .origin = std::string(jit::name(cubin.origin)),
+          .milliseconds = cubin.milliseconds,
+          .cubin = std::move(cubin.bytes)};
 }
 
 }  // namespace deepgemm
