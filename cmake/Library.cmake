@@ -46,6 +46,14 @@ endif()
 include(CMakePackageConfigHelpers)
 write_basic_package_version_file(deepgemm-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(TARGETS deepgemm EXPORT deepgemm-targets LIBRARY DESTINATION ${deepgemm_lib_dir})
+if(DEEPGEMM_BUNDLE)
+  get_filename_component(deepgemm_bundle "${DEEPGEMM_BUNDLE}" ABSOLUTE
+                         BASE_DIR "${CMAKE_CURRENT_SOURCE_DIR}")
+  if(NOT EXISTS "${deepgemm_bundle}" OR NOT ZLIB_FOUND)
+    message(FATAL_ERROR "DEEPGEMM_BUNDLE is ${DEEPGEMM_BUNDLE}: there is no such file, or no zlib")
+  endif()
+  install(FILES "${deepgemm_bundle}" DESTINATION ${deepgemm_lib_dir} RENAME deepgemm.bundle)
+endif()
 install(DIRECTORY include/deepgemm DESTINATION ${deepgemm_include_dir})
 install(
   EXPORT deepgemm-targets

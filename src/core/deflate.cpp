@@ -49,10 +49,10 @@ struct Stream : z_stream {
 
 bool available() noexcept { return true; }
 
-std::string pack(std::string_view bytes, std::string_view reference) {
+std::string pack(std::string_view bytes, std::string_view reference, int level) {
   if (bytes.size() > (std::size_t{1} << 30)) throw std::length_error("more than 1 GiB to deflate");
   Stream stream(deflateEnd);
-  if (deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, raw, 9, Z_DEFAULT_STRATEGY) != Z_OK) {
+  if (deflateInit2(&stream, level, Z_DEFLATED, raw, 9, Z_DEFAULT_STRATEGY) != Z_OK) {
     throw std::bad_alloc();
   }
   std::string packed;
@@ -106,7 +106,7 @@ std::uint32_t crc32(std::string_view bytes, std::uint32_t before) noexcept {
 #else
 
 bool available() noexcept { return false; }
-std::string pack(std::string_view, std::string_view) { return {}; }
+std::string pack(std::string_view, std::string_view, int) { return {}; }
 std::optional<std::string> unpack(std::string_view, std::size_t, std::string_view) {
   return std::nullopt;
 }

@@ -16,7 +16,7 @@ bool available() noexcept;  // built with zlib
 // one for every 8 KiB, each with the bytes around the same place of the reference as its
 // dictionary. Why: deflate looks back 32 KiB, and cubins of neighbouring configs are 60 KiB that
 // differ in a third.
-std::string pack(std::string_view bytes, std::string_view reference);
+std::string pack(std::string_view bytes, std::string_view reference, int level = 9);
 // The `bytes` bytes that were packed with this reference; nothing if `packed` does not say exactly
 // so many. That they are the right ones only a checksum can tell.
 std::optional<std::string> unpack(std::string_view packed, std::size_t bytes,

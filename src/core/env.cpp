@@ -86,7 +86,8 @@ std::uint64_t bytes(std::string_view variable, std::uint64_t fallback) {
   if (error == std::errc()) {
     for (int power = 0; power <= 4; ++power) {
       const std::string letter(power == 0 ? "" : std::string(1, "\0kmgt"[power]));
-      const bool named = unit == letter || unit == letter + "b" || unit == letter + "ib";
+      const bool named =
+          unit == letter || unit == letter + "b" || (power > 0 && unit == letter + "ib");
       const int shift = 10 * power;
       if (named && number <= ~std::uint64_t{0} >> shift) return number << shift;
     }

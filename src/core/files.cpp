@@ -92,12 +92,13 @@ std::optional<std::string> read(const std::string& path) {
   }
 }
 
-std::string write_atomically(const std::string& path, std::string_view bytes) {
+std::string write_atomically(const std::string& path, std::string_view bytes, unsigned mode) {
   // The same directory, so that rename() stays within one file system and is atomic.
   std::string temporary = path + ".XXXXXX";
   Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
   if (file.get() < 0) return why("create", temporary, errno);
   int error = write_all(file.get(), bytes);
+  if (error == 0 && mode != 0600 && ::fchmod(file.get(), mode) != 0) error = errno;
   // Without fsync a crash can leave an empty file under the final name.
   if (error == 0 && ::fsync(file.get()) != 0) error = errno;
   if (int close_error = file.close(); error == 0) error = close_error;

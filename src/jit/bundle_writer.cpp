@@ -18,6 +18,7 @@ namespace {
 // Of 240 neighbouring kernels: 27 MB for all of them if each is packed alone, 15 with these
 // numbers, and hardly less with more references, which take their time.
 constexpr std::size_t references_tried = 6;
+constexpr int quick = 4;  // level at which references are compared
 constexpr double worth_it = 0.75;  // else the cubin is packed alone and is a reference for the next
 
 struct Packed {
@@ -28,17 +29,21 @@ struct Packed {
 
 // The better of: alone, and against the last references of the same kernel name.
 Packed pack(const BundleMember& member, std::vector<const BundleMember*>& references) {
-  Packed best{&member, nullptr, deflate::pack(member.cubin, {})};
-  const auto most = static_cast<std::size_t>(worth_it * static_cast<double>(best.bytes.size()));
+  const auto length = [&member](std::string_view reference) {
+    return static_cast<double>(deflate::pack(member.cubin, reference, quick).size());
+  };
+  const BundleMember* best = nullptr;
+  double least = worth_it * length({});
   const std::size_t tried = std::min(references.size(), references_tried);
   for (std::size_t i = references.size() - tried; i < references.size(); ++i) {
-    std::string bytes = deflate::pack(member.cubin, references[i]->cubin);
-    if (bytes.size() < (best.reference != nullptr ? best.bytes.size() : most)) {
-      best = {&member, references[i], std::move(bytes)};
+    const double found = length(references[i]->cubin);
+    if (found < least) {
+      best = references[i];
+      least = found;
     }
   }
-  if (best.reference == nullptr) references.push_back(&member);
-  return best;
+  if (best == nullptr) references.push_back(&member);
+  return {&member, best, deflate::pack(member.cubin, best != nullptr ? best->cubin : std::string())};
 }
 
 std::vector<Packed> pack_all(const std::vector<BundleMember>& members) {

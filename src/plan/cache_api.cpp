@@ -57,7 +57,7 @@ BundleSummary write_bundle(const std::string& path, const std::vector<BundledKer
   }
   const jit::NvrtcInfo compiler = jit::nvrtc_info();
   const std::string bytes = jit::encode_bundle(members, {compiler.major, compiler.minor});
-  const std::string problem = files::write_atomically(path, bytes);
+  const std::string problem = files::write_atomically(path, bytes, 0644);  // a wheel is for all
   if (!problem.empty()) throw Error(problem);
   summary.kernels = members.size();
   summary.bytes = bytes.size();
