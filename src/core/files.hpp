@@ -16,9 +16,9 @@ inline constexpr std::size_t largest_file = std::size_t{64} << 20;
 // has no end) or is larger than `largest_file`. Links are followed: what they lead to counts.
 std::optional<std::string> read(const std::string& path);
 // Writes a temporary file in the same directory, fsyncs and renames it over `path`.
-// Returns an empty string, or why it failed (the temporary file is removed). `mode`: who may read it.
-std::string write_atomically(const std::string& path, std::string_view bytes,
-                             unsigned mode = 0600);
+// Returns an empty string, or why it failed (the temporary file is removed). `mode`: who may read
+// it.
+std::string write_atomically(const std::string& path, std::string_view bytes, unsigned mode = 0600);
 // Empty if a file can be created in `directory` and 64 KiB be written to it, which is tried with
 // one that leaves nothing behind; else why not. For a directory that is not there yet, in the
 // nearest one above it.

@@ -18,7 +18,7 @@ namespace {
 // Of 240 neighbouring kernels: 27 MB for all of them if each is packed alone, 15 with these
 // numbers, and hardly less with more references, which take their time.
 constexpr std::size_t references_tried = 6;
-constexpr int quick = 4;  // level at which references are compared
+constexpr int quick = 4;           // level at which references are compared
 constexpr double worth_it = 0.75;  // else the cubin is packed alone and is a reference for the next
 
 struct Packed {
@@ -43,7 +43,8 @@ Packed pack(const BundleMember& member, std::vector<const BundleMember*>& refere
     }
   }
   if (best == nullptr) references.push_back(&member);
-  return {&member, best, deflate::pack(member.cubin, best != nullptr ? best->cubin : std::string())};
+  return {&member, best,
+          deflate::pack(member.cubin, best != nullptr ? best->cubin : std::string())};
 }
 
 std::vector<Packed> pack_all(const std::vector<BundleMember>& members) {

@@ -70,8 +70,9 @@ def run(args: argparse.Namespace) -> int:
         return WRONG_USE
     if args.action == "clear":
         removed = _ext.clear_cache()
-        record = {"directory": info["directory"], "removed": removed}
-        words = f"removed {count(removed, 'kernel')} from {info['directory']}"
+        record = {"directory": info["directory"], "removed": removed, "bytes": info["bytes"]}
+        size = f"{info['bytes'] / 2**20:.1f} MiB"
+        words = f"removed {count(removed, 'kernel')}, {size}, from {info['directory']}"
         print(json.dumps(record) if args.json else words)
         return WELL
     entries = _ext.list_cache(args.action == "verify")
