@@ -40,7 +40,24 @@ std::optional<Cubin> timed(Origin origin, std::atomic<std::size_t>& hits, Find f
   if (!bytes) return std::nullopt;
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - began;
   ++hits;
-  return Cubin{std::move(*bytes), {}, origin, took.count()};
+  Cubin cubin;
+  cubin.bytes = std::move(*bytes);
+  cubin.origin = origin;
+  cubin.milliseconds = took.count();
+  return cubin;
+}
+
+std::optional<Cubin> find_stored(const KernelSpec& spec, const std::string& family,
+                                 std::optional<Origin> refused) {
+  if (!refused) {
+    auto bundled =
+        timed(Origin::bundle, counters().bundle_hits, [&] { return find_in_bundle(family); });
+    if (bundled) return bundled;
+  }
+  if (refused == Origin::disk) return std::nullopt;
+  const NvrtcInfo compiler = nvrtc_info();  // not sooner: who has a bundle need not wait for NVRTC
+  return timed(Origin::disk, counters().disk_hits,
+               [&] { return read_disk(spec, family, compiler); });
 }
 
 void dump(const KernelSpec& spec, const std::string& family, const char* suffix,
@@ -84,19 +101,9 @@ Counters& counters() noexcept {
 
 Cubin find_cubin(const KernelSpec& spec, std::optional<Origin> refused) {
   const std::string family = family_key(spec);
-  Counters& counts = counters();
-  if (!refused) {
-    auto bundled =
-        timed(Origin::bundle, counts.bundle_hits, [&] { return find_in_bundle(family); });
-    if (bundled) return std::move(*bundled);
-  }
-  const NvrtcInfo compiler = nvrtc_info();  // not sooner: who has a bundle need not wait for NVRTC
-  if (refused != Origin::disk) {
-    auto stored =
-        timed(Origin::disk, counts.disk_hits, [&] { return read_disk(spec, family, compiler); });
-    if (stored) return std::move(*stored);
-  }
+  if (auto stored = find_stored(spec, family, refused)) return std::move(*stored);
   refuse_if_strict(spec);
+  const NvrtcInfo compiler = nvrtc_info();
   if (compiler.path.empty()) {
     throw CompileError(
         join(describe(spec), " is in no cache and cannot be compiled: ", compiler.problem), {});
