@@ -5,6 +5,8 @@
 #include <fcntl.h>
 
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "contains.hpp"
 #include "core/deflate.hpp"
@@ -229,14 +231,19 @@ TEST_CASE("an index that lies, with the right CRC, leads nowhere") {
 
 TEST_CASE("a named bundle that is not there, or is no file, is warned of once; off is silent") {
   CacheDirectory directory;
-  for (const std::string& path : {directory.root() + "/nowhere", directory.root(),
-                                  std::string("/dev/zero"), std::string("~/nowhere")}) {
+  const std::vector<std::pair<std::string, const char*>> cases = {
+      {directory.root() + "/nowhere", "cannot be opened"},
+      {directory.root(), "it is no file"},
+      {"/dev/zero", "it is no file"},
+      {"~/nowhere", ""}};
+  for (const auto& [path, reason] : cases) {
     setenv("DEEPGEMM_BUNDLE", path.c_str(), 1);
     CapturedLog captured;
     CHECK_FALSE(jit::find_in_bundle(family(0)).has_value());
     CHECK_FALSE(jit::find_in_bundle(family(1)).has_value());
     CHECK(CapturedLog::messages().size() == 1);
     CHECK_FALSE(jit::bundle_info().problem.empty());
+    CHECK(contains(jit::bundle_info().problem, reason));
   }
   CapturedLog captured;
   setenv("DEEPGEMM_BUNDLE", "off", 1);
