@@ -60,17 +60,18 @@ install_model() {
 }
 
 have_doctest() {
-  [ -f /usr/include/doctest/doctest.h ] || [ -n "${CMAKE_PREFIX_PATH:-}${doctest_DIR:-}" ]
+  { [ -f /usr/include/doctest/doctest.h ] && [ -f /usr/include/zlib.h ]; } ||
+    [ -n "${CMAKE_PREFIX_PATH:-}${doctest_DIR:-}" ]
 }
 
 install_doctest() {
   have_doctest && return
   if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
-    apt-get update -qq && apt-get install -y -qq --no-install-recommends doctest-dev
+    apt-get update -qq && apt-get install -y -qq --no-install-recommends doctest-dev zlib1g-dev
     return
   fi
-  echo "The C++ tests need doctest 2.4 or newer. Install it and run this script again:"
-  echo "  sudo apt-get install doctest-dev     (or set CMAKE_PREFIX_PATH to where it is)"
+  echo "The C++ tests need doctest 2.4 or newer, and zlib. Install them and run this script again:"
+  echo "  sudo apt-get install doctest-dev zlib1g-dev     (or set CMAKE_PREFIX_PATH to where they are)"
   return 1
 }
 

@@ -376,6 +376,12 @@ def clear_cache() -> int:
 def list_cache(verify: bool = False) -> list[dict[str, Any]]:
     """The entries of the directory; `verify` recomputes their checksums."""
 
+def kernel_for_bundle(index: int) -> dict[str, Any]:
+    """One of selectable_kernels(), from the disk cache or compiled into it."""
+
+def write_bundle(path: str, kernels: list[dict[str, Any]]) -> dict[str, int]:
+    """Writes what kernel_for_bundle() returned to one compressed file."""
+
 def set_strict(strict: bool | None) -> None:
     """
     Whether a compile is an Error in this thread; None: as the environment says.

@@ -55,12 +55,13 @@ def info() -> dict[str, Any]:
         ``compute_capability``, ``l2_bytes``); ``nvrtc_path``, ``nvrtc_version``,
         ``nvrtc_problem``; ``cache_directory`` (empty: kernels stay in memory), ``cache_problem``;
         ``sources_digest`` of the device code; ``settings``, the ``DEEPGEMM_`` variables that are
-        set; and ``usable``: whether kernels can be compiled and
-        run here, on a GPU of compute capability 9.0.
+        set; and ``usable``: whether kernels can be compiled, or come from a bundle, and run here,
+        on a GPU of compute capability 9.0.
     """
     found = ext.runtime_info()
     compiler = bool(found["nvrtc_path"]) and not found["nvrtc_problem"]
-    return {**found, "usable": bool(hopper_gpus(found)) and compiler}
+    kernels = compiler or ext.cache_info()["bundle_kernels"] > 0
+    return {**found, "usable": bool(hopper_gpus(found)) and kernels}
 
 
 def hopper_gpus(found: dict[str, Any]) -> list[dict[str, Any]]:
@@ -69,7 +70,14 @@ def hopper_gpus(found: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def cache_info() -> dict[str, Any]:
-    """Directory and problem of the cache, its entries and bytes, this process's hits by origin."""
+    """Look at the cache of compiled kernels and at the bundle, if there is one.
+
+    Returns:
+        ``directory`` (empty: kernels stay in memory), ``problem``, ``entries``, ``bytes``,
+        ``limit`` (of bytes; 0: none); of this process ``loaded``, ``compiled``, ``disk_hits``,
+        ``bundle_hits``; ``bundle`` (its file; empty: none), ``bundle_problem`` (why it is not
+        used), ``bundle_kernels``, ``bundle_bytes``, ``bundle_nvrtc_version``.
+    """
     return ext.cache_info()
 
 

@@ -21,10 +21,17 @@ nb::dict info() {
   result["problem"] = cache.problem;
   result["entries"] = cache.entries;
   result["bytes"] = cache.bytes;
+  result["limit"] = cache.limit;
   result["loaded"] = cache.loaded;
   result["compiled"] = cache.compiled;
   result["disk_hits"] = cache.disk_hits;
   result["bundle_hits"] = cache.bundle_hits;
+  result["bundle"] = cache.bundle;
+  result["bundle_problem"] = cache.bundle_problem;
+  result["bundle_kernels"] = cache.bundle_kernels;
+  result["bundle_bytes"] = cache.bundle_bytes;
+  result["bundle_nvrtc_version"] =
+      nb::make_tuple(cache.bundle_nvrtc_major, cache.bundle_nvrtc_minor);
   return result;
 }
 
@@ -35,10 +42,50 @@ nb::list entries(bool verify) {
     item["file"] = entry.file;
     item["kernel"] = entry.kernel;
     item["bytes"] = entry.bytes;
+    item["last_used"] = entry.last_used;
     item["valid"] = entry.valid;
     item["problem"] = entry.problem;
     result.append(item);
   }
+  return result;
+}
+
+nb::dict bundled_kernel(std::size_t index) {
+  BundledKernel kernel;
+  {
+    const nb::gil_scoped_release released;
+    kernel = kernel_for_bundle(index);
+  }
+  nb::dict result;
+  result["kernel"] = kernel.kernel;
+  result["config"] = kernel.config;
+  result["family"] = kernel.family;
+  result["origin"] = kernel.origin;
+  result["milliseconds"] = kernel.milliseconds;
+  result["cubin"] = nb::bytes(kernel.cubin.data(), kernel.cubin.size());
+  return result;
+}
+
+nb::dict write(const std::string& path, const nb::list& kernels) {
+  std::vector<BundledKernel> given;
+  for (const nb::handle item : kernels) {
+    const auto kernel = nb::cast<nb::dict>(item);
+    const auto cubin = nb::cast<nb::bytes>(kernel["cubin"]);
+    BundledKernel one;
+    one.kernel = nb::cast<std::string>(kernel["kernel"]);
+    one.family = nb::cast<std::string>(kernel["family"]);
+    one.cubin.assign(cubin.c_str(), cubin.size());
+    given.push_back(std::move(one));
+  }
+  BundleSummary summary;
+  {
+    const nb::gil_scoped_release released;
+    summary = write_bundle(path, given);
+  }
+  nb::dict result;
+  result["kernels"] = summary.kernels;
+  result["bytes"] = summary.bytes;
+  result["cubin_bytes"] = summary.cubin_bytes;
   return result;
 }
 
@@ -57,6 +104,13 @@ void bind_cache(nb::module_& module) {
   module.def("list_cache", &entries, "verify"_a = false,
              nb::sig("def list_cache(verify: bool = False) -> list[dict[str, typing.Any]]"),
              "The entries of the directory; `verify` recomputes their checksums.");
+  module.def("kernel_for_bundle", &bundled_kernel, "index"_a,
+             nb::sig("def kernel_for_bundle(index: int) -> dict[str, typing.Any]"),
+             "One of selectable_kernels(), from the disk cache or compiled into it.");
+  module.def("write_bundle", &write, "path"_a, "kernels"_a,
+             nb::sig("def write_bundle(path: str, kernels: list[dict[str, typing.Any]]) -> "
+                     "dict[str, int]"),
+             "Writes what kernel_for_bundle() returned to one compressed file.");
   module.def(
       "set_strict",
       [](nb::handle strict) { set_strict(parse_optional_flag(strict, "strict_jit")); },

@@ -14,6 +14,12 @@ constexpr Setting table[] = {
     {"DEEPGEMM_CACHE_DIR", "path", "$XDG_CACHE_HOME/deepgemm, else ~/.cache/deepgemm",
      "Directory of the compiled kernels. Created with mode 0700; refused if others may write to "
      "it."},
+    {"DEEPGEMM_CACHE_MAX_BYTES", "bytes", "1G",
+     "Size that the compiled kernels in that directory may have: the least recently used are "
+     "removed "
+     "when one is written. A number, or one with K, M, G or T; 0: no limit."},
+    {"DEEPGEMM_BUNDLE", "path or off", "deepgemm.bundle beside the library, if it is there",
+     "File of compiled kernels that `deepgemm bundle` made, where kernels are looked for first."},
     {"DEEPGEMM_NVRTC_PATH", "path", "searched for",
      "The libnvrtc shared library to compile with, instead of the one that the search finds."},
     {"DEEPGEMM_CUDA_DRIVER_PATH", "path", "libcuda.so.1",
@@ -76,6 +82,27 @@ std::int64_t integer(std::string_view variable, std::int64_t fallback) {
   if (result.ec == std::errc() && result.ptr == end) return number;
   throw ValueError(
       complaint(variable, join("\"", *value, "\""), "a whole number", "environment variable"));
+}
+
+std::uint64_t bytes(std::string_view variable, std::uint64_t fallback) {
+  const std::optional<std::string> value = text(variable);
+  if (!value) return fallback;
+  std::uint64_t number = 0;
+  const char* end = value->data() + value->size();
+  const auto [rest, error] = std::from_chars(value->data(), end, number);
+  const std::string unit = lower(std::string(rest, end));
+  if (error == std::errc()) {
+    for (int power = 0; power <= 4; ++power) {
+      const std::string letter(power == 0 ? "" : std::string(1, "\0kmgt"[power]));
+      const bool named =
+          unit == letter || unit == letter + "b" || (power > 0 && unit == letter + "ib");
+      const int shift = 10 * power;
+      if (named && number <= ~std::uint64_t{0} >> shift) return number << shift;
+    }
+  }
+  throw ValueError(complaint(variable, join("\"", *value, "\""),
+                             "a number of bytes, or one with K, M, G or T, such as 512M",
+                             "environment variable"));
 }
 
 std::optional<std::string> foreign(const char* variable) {

@@ -11,7 +11,7 @@ namespace deepgemm::env {
 
 struct Setting {
   std::string_view variable;  // "DEEPGEMM_CACHE_DIR"
-  std::string_view type;      // "path", "bool", "int", "text"
+  std::string_view type;      // "path", "bool", "int", "bytes", "text"
   std::string_view fallback;  // what holds when it is not set, in words
   std::string_view meaning;
 };
@@ -25,6 +25,8 @@ std::optional<std::string> text(std::string_view variable);
 // variable.
 bool flag(std::string_view variable, bool fallback);
 std::int64_t integer(std::string_view variable, std::int64_t fallback);
+// "1000", "512M", "2G", "2GiB": units are powers of 1024.
+std::uint64_t bytes(std::string_view variable, std::uint64_t fallback);
 // Variables that are not ours: HOME, XDG_CACHE_HOME, CUDA_HOME, CUDA_PATH, PATH,
 // NVRTC_APPEND_FLAGS.
 std::optional<std::string> foreign(const char* variable);

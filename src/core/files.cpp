@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
+#include <limits>
 #include <memory>
 #include <system_error>
 
@@ -57,6 +59,13 @@ int write_all(int fd, std::string_view bytes) {
   return 0;
 }
 
+// A file may have any time; those that 64 bits cannot hold become the nearest that they can.
+std::int64_t nanoseconds(const timespec& time) noexcept {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max() / 1'000'000'000 - 1;
+  const std::int64_t seconds = std::clamp<std::int64_t>(time.tv_sec, -most, most);
+  return seconds * 1'000'000'000 + time.tv_nsec;
+}
+
 }  // namespace
 
 bool is_directory(const std::string& path) {
@@ -83,12 +92,13 @@ std::optional<std::string> read(const std::string& path) {
   }
 }
 
-std::string write_atomically(const std::string& path, std::string_view bytes) {
+std::string write_atomically(const std::string& path, std::string_view bytes, unsigned mode) {
   // The same directory, so that rename() stays within one file system and is atomic.
   std::string temporary = path + ".XXXXXX";
   Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
   if (file.get() < 0) return why("create", temporary, errno);
   int error = write_all(file.get(), bytes);
+  if (error == 0 && mode != 0600 && ::fchmod(file.get(), mode) != 0) error = errno;
   // Without fsync a crash can leave an empty file under the final name.
   if (error == 0 && ::fsync(file.get()) != 0) error = errno;
   if (int close_error = file.close(); error == 0) error = close_error;
@@ -182,5 +192,23 @@ std::vector<std::string> list(const std::string& directory, std::string_view suf
 }
 
 bool remove(const std::string& path) noexcept { return ::unlink(path.c_str()) == 0; }
+
+std::optional<Status> status(const std::string& path) noexcept {
+  struct stat info{};
+  if (::lstat(path.c_str(), &info) != 0) return std::nullopt;
+  if (!S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode)) return std::nullopt;
+  return Status{static_cast<std::uint64_t>(info.st_size), nanoseconds(info.st_mtim)};
+}
+
+std::int64_t now() noexcept {
+  timespec time{};
+  ::clock_gettime(CLOCK_REALTIME, &time);
+  return nanoseconds(time);
+}
+
+bool touch(const std::string& path) noexcept {
+  // Why both times: then the right to write is enough, and the file need not be ours.
+  return ::utimensat(AT_FDCWD, path.c_str(), nullptr, AT_SYMLINK_NOFOLLOW) == 0;
+}
 
 }  // namespace deepgemm::files

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,8 +16,9 @@ inline constexpr std::size_t largest_file = std::size_t{64} << 20;
 // has no end) or is larger than `largest_file`. Links are followed: what they lead to counts.
 std::optional<std::string> read(const std::string& path);
 // Writes a temporary file in the same directory, fsyncs and renames it over `path`.
-// Returns an empty string, or why it failed (the temporary file is removed).
-std::string write_atomically(const std::string& path, std::string_view bytes);
+// Returns an empty string, or why it failed (the temporary file is removed). `mode`: who may read
+// it.
+std::string write_atomically(const std::string& path, std::string_view bytes, unsigned mode = 0600);
 // Adds to the end of a file, created with mode 0644, in one write(): what several processes add
 // does not mix on a local file system. Returns an empty string, or why it failed; a part of `bytes`
 // may then have been written.
@@ -36,5 +38,17 @@ std::string working_directory();
 // read.
 std::vector<std::string> list(const std::string& directory, std::string_view suffix);
 bool remove(const std::string& path) noexcept;
+
+// Of the name itself: a link is not followed.
+struct Status {
+  std::uint64_t bytes = 0;
+  std::int64_t modified = 0;  // nanoseconds since 1970, within what 64 bits hold (to 2262)
+};
+// Unset for a directory, a pipe or a device, and where there is nothing.
+std::optional<Status> status(const std::string& path) noexcept;
+// Now, by this machine's clock, on the same scale.
+std::int64_t now() noexcept;
+// Sets the time of the last change to now. False if that is not allowed.
+bool touch(const std::string& path) noexcept;
 
 }  // namespace deepgemm::files

@@ -3,8 +3,10 @@
 
 #include "core/files.hpp"
 #include "core/text.hpp"
+#include "jit/bundle.hpp"
 #include "jit/cubin_source.hpp"
 #include "jit/disk_cache.hpp"
+#include "jit/eviction.hpp"
 #include "jit/kernel.hpp"
 
 namespace deepgemm::jit {
@@ -54,14 +56,6 @@ CacheEntry glance(const std::string& directory, const std::string& file) {
   return entry;
 }
 
-// An entry, or what a writer that was killed left of one: "<entry>.XXXXXX".
-bool is_ours(const std::string& file) {
-  const std::size_t at = file.rfind(cache_suffix);
-  if (at == std::string::npos) return false;
-  const std::string rest = file.substr(at + cache_suffix.size());
-  return rest.empty() || (rest.size() == 7 && rest.front() == '.');
-}
-
 }  // namespace
 
 CacheInfo cache_info() {
@@ -75,10 +69,18 @@ CacheInfo cache_info() {
     const std::string problem = files::why_not_writable(info.directory);
     if (!problem.empty()) info.problem = join(problem, ": new kernels are kept in memory only");
   }
+  info.limit = cache_limit();
   info.loaded = counters().loaded;
   info.compiled = counters().compiled;
   info.disk_hits = counters().disk_hits;
   info.bundle_hits = counters().bundle_hits;
+  const BundleInfo bundle = bundle_info();
+  info.bundle = bundle.path;
+  info.bundle_problem = bundle.problem;
+  info.bundle_kernels = bundle.kernels;
+  info.bundle_bytes = bundle.bytes;
+  info.bundle_nvrtc_major = bundle.compiler.major;
+  info.bundle_nvrtc_minor = bundle.compiler.minor;
   return info;
 }
 
@@ -88,7 +90,8 @@ std::size_t clear_cache() {
   std::size_t removed = 0;
   if (directory.empty()) return removed;
   for (const std::string& file : files::list(directory, "")) {
-    if (is_ours(file) && files::remove(join(directory, "/", file))) ++removed;
+    const bool ours = file.ends_with(cache_suffix) || is_leftover(file);
+    if (ours && files::remove(join(directory, "/", file))) ++removed;
   }
   return removed;
 }
@@ -100,6 +103,8 @@ std::vector<CacheEntry> list_cache(bool verify) {
   if (directory.empty()) return entries;
   for (const std::string& file : files::list(directory, cache_suffix)) {
     entries.push_back(verify ? inspect(directory, file) : glance(directory, file));
+    const auto status = files::status(join(directory, "/", file));
+    if (status) entries.back().last_used = status->modified / 1'000'000'000;
   }
   return entries;
 }

@@ -1,5 +1,6 @@
 #include "jit/cubin_source.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <optional>
 #include <utility>
@@ -31,24 +32,32 @@ std::optional<std::string> read_disk(const KernelSpec& spec, const std::string& 
   return std::nullopt;
 }
 
-std::optional<Cubin> find_stored(const KernelSpec& spec, const std::string& family,
-                                 const NvrtcInfo& compiler) {
+// What `find` finds, with the time that it took.
+template <class Find>
+std::optional<Cubin> timed(Origin origin, std::atomic<std::size_t>& hits, Find find) {
   const auto began = std::chrono::steady_clock::now();
-  Cubin cubin;
-  if (auto bundled = find_in_bundle(spec.name, family)) {
-    cubin.bytes = std::move(*bundled);
-    cubin.origin = Origin::bundle;
-    ++counters().bundle_hits;
-  } else if (auto stored = read_disk(spec, family, compiler)) {
-    cubin.bytes = std::move(*stored);
-    cubin.origin = Origin::disk;
-    ++counters().disk_hits;
-  } else {
-    return std::nullopt;
-  }
+  auto bytes = find();
+  if (!bytes) return std::nullopt;
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - began;
+  ++hits;
+  Cubin cubin;
+  cubin.bytes = std::move(*bytes);
+  cubin.origin = origin;
   cubin.milliseconds = took.count();
   return cubin;
+}
+
+std::optional<Cubin> find_stored(const KernelSpec& spec, const std::string& family,
+                                 std::optional<Origin> refused) {
+  if (!refused) {
+    auto bundled =
+        timed(Origin::bundle, counters().bundle_hits, [&] { return find_in_bundle(family); });
+    if (bundled) return bundled;
+  }
+  if (refused == Origin::disk) return std::nullopt;
+  const NvrtcInfo compiler = nvrtc_info();  // not sooner: who has a bundle need not wait for NVRTC
+  return timed(Origin::disk, counters().disk_hits,
+               [&] { return read_disk(spec, family, compiler); });
 }
 
 void refuse_if_strict(const KernelSpec& spec) {
@@ -79,20 +88,34 @@ Counters& counters() noexcept {
   return instance;
 }
 
-Cubin find_cubin(const KernelSpec& spec, bool recompile) {
+Cubin find_cubin(const KernelSpec& spec, std::optional<Origin> refused) {
   const std::string family = family_key(spec);
-  const NvrtcInfo compiler = nvrtc_info();
-  if (!recompile) {
-    if (auto stored = find_stored(spec, family, compiler)) {
-      dump_source(spec);
-      dump_cubin(spec, *stored);
-      return std::move(*stored);
-    }
+  if (auto stored = find_stored(spec, family, refused)) {
+    dump_source(spec);
+    dump_cubin(spec, *stored);
+    return std::move(*stored);
   }
   refuse_if_strict(spec);
+  const NvrtcInfo compiler = nvrtc_info();
   if (compiler.path.empty()) {
     throw CompileError(
         join(describe(spec), " is in no cache and cannot be compiled: ", compiler.problem), {});
+  }
+  return compile_and_store(spec, family, compiler);
+}
+
+Cubin compile_for_bundle(const KernelSpec& spec) {
+  const std::string family = family_key(spec);
+  const NvrtcInfo compiler = nvrtc_info();
+  if (compiler.path.empty()) {
+    throw CompileError(join("a bundle cannot be made: ", compiler.problem), {});
+  }
+  if (auto stored = read_entry({spec.name, family, {compiler.major, compiler.minor}})) {
+    Cubin cubin;
+    cubin.bytes = std::move(*stored);
+    cubin.origin = Origin::disk;
+    ++counters().disk_hits;
+    return cubin;
   }
   return compile_and_store(spec, family, compiler);
 }

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <optional>
 
 #include "jit/kernel.hpp"
 
@@ -13,8 +14,12 @@ struct Counters {
 };
 Counters& counters() noexcept;
 
-// Throws CompileError, or Error in strict mode if it would have to compile. `recompile` passes the
-// stored cubins by and replaces the one on disk: for a cubin that the driver refused.
-Cubin find_cubin(const KernelSpec& spec, bool recompile = false);
+// Throws CompileError, or Error in strict mode if it would have to compile. `refused`: where the
+// cubin came from that the driver does not take; it and what comes before it are passed by.
+Cubin find_cubin(const KernelSpec& spec, std::optional<Origin> refused = {});
+
+// From the disk cache, or compiled and stored there: never from a bundle, since this is what a
+// bundle is made of. Needs NVRTC, and ignores strict mode. Throws CompileError.
+Cubin compile_for_bundle(const KernelSpec& spec);
 
 }  // namespace deepgemm::jit

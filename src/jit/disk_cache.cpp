@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
 #include <mutex>
 #include <set>
 
@@ -13,6 +12,8 @@
 #include "core/hash.hpp"
 #include "core/log.hpp"
 #include "core/text.hpp"
+#include "jit/eviction.hpp"
+#include "jit/path_setting.hpp"
 
 namespace deepgemm::jit {
 namespace {
@@ -64,26 +65,6 @@ void warn_memory_only(const std::string& directory, const std::string& problem) 
                   problem, ". DEEPGEMM_CACHE_DIR chooses another directory"));
 }
 
-// Settings that no shell has seen: "~" is HOME, and a relative path means the working directory of
-// its first use, so that a later chdir() does not move the cache.
-CacheLocation chosen_location(const std::string& setting) {
-  if (setting.front() == '/') return {setting, {}};
-  if (setting == "~" || setting.starts_with("~/")) {
-    const auto home = env::foreign("HOME");
-    if (home && home->front() == '/') return {*home + setting.substr(1), {}};
-    return {{}, join("DEEPGEMM_CACHE_DIR is ", setting, " and HOME is not set")};
-  }
-  static std::mutex mutex;
-  static auto& absolute = *new std::map<std::string, std::string>;
-  std::lock_guard lock(mutex);
-  const auto found = absolute.find(setting);
-  if (found != absolute.end()) return {found->second, {}};
-  const std::string here = files::working_directory();
-  if (here.empty())
-    return {{}, "DEEPGEMM_CACHE_DIR is relative and the directory it is in is gone"};
-  return {absolute[setting] = join(here, "/", setting), {}};
-}
-
 // The directory if entries in it may be trusted, else empty, with one warning.
 std::string trusted_directory(bool create) {
   const CacheLocation location = cache_location();
@@ -101,6 +82,13 @@ std::string trusted_directory(bool create) {
 std::string file_name(const EntryName& name) {
   return join(family_prefix(name.kernel, name.family), name.compiler.major, ".",
               name.compiler.minor, cache_suffix);
+}
+
+bool is_leftover(std::string_view file) noexcept {
+  const std::size_t at = file.rfind(cache_suffix);
+  if (at == std::string_view::npos) return false;
+  const std::string_view rest = file.substr(at + cache_suffix.size());
+  return rest.size() == 7 && rest.front() == '.';
 }
 
 std::string encode_entry(const EntryName& name, std::string_view cubin) {
@@ -133,7 +121,7 @@ DecodedEntry decode_entry(std::string_view bytes) {
 }
 
 CacheLocation cache_location() {
-  if (const auto chosen = env::text("DEEPGEMM_CACHE_DIR")) return chosen_location(*chosen);
+  if (auto chosen = path_setting("DEEPGEMM_CACHE_DIR")) return {chosen->path, chosen->problem};
   // The XDG specification: a relative path is to be ignored.
   const auto xdg = env::foreign("XDG_CACHE_HOME");
   if (xdg && xdg->front() == '/') return {*xdg + "/deepgemm", {}};
@@ -158,7 +146,10 @@ std::optional<std::string> read_entry(const EntryName& name) {
       (entry.key != kernel_key(name.family, name.compiler) || entry.kernel != name.kernel)) {
     entry.problem = "it holds another kernel";
   }
-  if (entry.problem.empty()) return std::move(entry.cubin);
+  if (entry.problem.empty()) {
+    mark_used(directory, file_name(name));
+    return std::move(entry.cubin);
+  }
   log::warn_once(join("cache entry ", path, " is not used: ", entry.problem,
                       ". It is removed and the kernel is compiled again"));
   files::remove(path);
@@ -183,9 +174,10 @@ std::vector<CompilerVersion> stored_versions(const std::string& kernel, const st
 void write_entry(const EntryName& name, std::string_view cubin) {
   const std::string directory = trusted_directory(true);
   if (directory.empty()) return;
-  const std::string path = join(directory, "/", file_name(name));
-  const std::string problem = files::write_atomically(path, encode_entry(name, cubin));
-  if (!problem.empty()) warn_memory_only(directory, problem);
+  const std::string file = file_name(name), bytes = encode_entry(name, cubin);
+  const std::string problem = files::write_atomically(join(directory, "/", file), bytes);
+  if (!problem.empty()) return warn_memory_only(directory, problem);
+  make_room(directory, file, bytes.size());
 }
 
 }  // namespace deepgemm::jit

@@ -29,6 +29,8 @@ struct EntryName {
 std::string file_name(const EntryName& name);
 
 std::string encode_entry(const EntryName& name, std::string_view cubin);
+// What a writer that was killed left of an entry: "<entry>.XXXXXX".
+bool is_leftover(std::string_view file) noexcept;
 struct DecodedEntry {
   std::string problem;  // empty if the entry is whole
   std::string key, kernel;
@@ -36,10 +38,9 @@ struct DecodedEntry {
 };
 DecodedEntry decode_entry(std::string_view bytes);
 
-// Where the settings say the cache is. `directory` is empty if there is no place, and `problem`
-// then says why. Touches no file.
+// Where the settings say the cache is. Touches no file.
 struct CacheLocation {
-  std::string directory;
+  std::string directory;  // empty if there is no place, and `problem` then says why
   std::string problem;
 };
 CacheLocation cache_location();

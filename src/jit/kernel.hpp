@@ -5,6 +5,7 @@
 #include <cuda.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -69,7 +70,12 @@ struct CacheInfo {
   std::string directory;  // empty if the cache is memory only
   std::string problem;    // why it is memory only
   std::size_t entries = 0, bytes = 0;
+  std::uint64_t limit = 0;  // of bytes: DEEPGEMM_CACHE_MAX_BYTES; 0 if there is none
   std::size_t loaded = 0, compiled = 0, disk_hits = 0, bundle_hits = 0;  // of this process
+  std::string bundle;  // the file of compiled kernels that is looked into first; empty if none
+  std::string bundle_problem;  // why it is not used
+  std::size_t bundle_kernels = 0, bundle_bytes = 0;
+  int bundle_nvrtc_major = 0, bundle_nvrtc_minor = 0;  // that made it
 };
 CacheInfo cache_info();
 // Removes every entry of this library from the directory; returns how many.
@@ -78,6 +84,7 @@ struct CacheEntry {
   std::string file;
   std::string kernel;
   std::size_t bytes = 0;
+  std::int64_t last_used = 0;  // seconds since 1970
   bool valid = false;
   std::string problem;
 };

@@ -142,14 +142,25 @@ Outcome attempt(Entry& entry, const KernelSpec& spec, int device, CUfunction& fu
   return load_function(entry, spec, device, function);
 }
 
+void warn_of_refusal(const KernelSpec& spec, Origin refused) {
+  if (refused == Origin::bundle) {  // most likely all of them: one line, not one for each kernel
+    log::warn_once(join("the driver refuses kernels of the bundle, the first of them ",
+                        describe(spec), "; they are taken from the cache or compiled. ",
+                        "DEEPGEMM_BUNDLE=off does without the bundle"));
+  } else {
+    log::warn_once(join("the driver refuses the ", name(refused), " cubin of ", describe(spec),
+                        "; it is compiled again"));
+  }
+}
+
 CUfunction load_on_device(Entry& entry, const KernelSpec& spec, int device) {
   CUfunction function = nullptr;
   Outcome outcome = attempt(entry, spec, device, function);
-  if (blames_image(outcome.result) && entry.cubin->origin != Origin::compiled) {
-    log::warn_once(join("the driver refuses the ", name(entry.cubin->origin), " cubin of ",
-                        describe(spec), "; it is compiled again"));
+  while (blames_image(outcome.result) && entry.cubin->origin != Origin::compiled) {
+    const Origin refused = entry.cubin->origin;
+    warn_of_refusal(spec, refused);
     forget_image(entry);
-    entry.cubin = find_cubin(spec, true);
+    entry.cubin = find_cubin(spec, refused);
     outcome = attempt(entry, spec, device, function);
   }
   if (outcome.result == CUDA_SUCCESS) return function;

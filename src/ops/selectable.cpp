@@ -4,9 +4,12 @@
 #include <vector>
 
 #include "core/text.hpp"
+#include "deepgemm/cache.hpp"
 #include "deepgemm/runtime.hpp"
 #include "heuristics/decode_heuristics.hpp"
 #include "heuristics/gemm_heuristics.hpp"
+#include "jit/cubin_source.hpp"
+#include "jit/kernel_key.hpp"
 #include "jit/nvrtc_compiler.hpp"
 #include "plan/kernel_specs.hpp"
 #include "plan/plan_words.hpp"
@@ -60,6 +63,15 @@ std::vector<Selectable> all_selectable() {
   return all;
 }
 
+Selectable selectable(std::size_t index) {
+  std::vector<Selectable> all = all_selectable();
+  if (index >= all.size()) {
+    throw ValueError(complaint("index", to_text(static_cast<std::int64_t>(index)),
+                               join("less than ", static_cast<std::int64_t>(all.size()))));
+  }
+  return std::move(all[index]);
+}
+
 }  // namespace
 
 std::vector<KernelReport> selectable_kernels() {
@@ -76,15 +88,21 @@ std::vector<KernelReport> selectable_kernels() {
 }
 
 CompileReport compile_selectable(std::size_t index) {
-  const std::vector<Selectable> all = all_selectable();
-  if (index >= all.size()) {
-    throw ValueError(complaint("index", to_text(static_cast<std::int64_t>(index)),
-                               join("less than ", static_cast<std::int64_t>(all.size()))));
-  }
-  const Selectable& chosen = all[index];
+  const Selectable chosen = selectable(index);
   jit::Cubin cubin = jit::compile(chosen.spec);
   return {chosen.spec.name,   chosen.config,      std::move(cubin.log),
           cubin.milliseconds, cubin.bytes.size(), std::move(cubin.bytes)};
+}
+
+BundledKernel kernel_for_bundle(std::size_t index) {
+  const Selectable chosen = selectable(index);
+  jit::Cubin cubin = jit::compile_for_bundle(chosen.spec);
+  return {.kernel = chosen.spec.name,
+          .config = chosen.config,
+          .family = jit::family_key(chosen.spec),
+          .origin = std::string(jit::name(cubin.origin)),
+          .milliseconds = cubin.milliseconds,
+          .cubin = std::move(cubin.bytes)};
 }
 
 }  // namespace deepgemm

@@ -3,6 +3,9 @@
 
 #include <utility>
 
+#include "core/files.hpp"
+#include "core/text.hpp"
+#include "jit/bundle_writer.hpp"
 #include "jit/kernel.hpp"
 
 namespace deepgemm {
@@ -13,10 +16,17 @@ CacheInfo cache_info() {
           .problem = std::move(info.problem),
           .entries = info.entries,
           .bytes = info.bytes,
+          .limit = info.limit,
           .loaded = info.loaded,
           .compiled = info.compiled,
           .disk_hits = info.disk_hits,
-          .bundle_hits = info.bundle_hits};
+          .bundle_hits = info.bundle_hits,
+          .bundle = std::move(info.bundle),
+          .bundle_problem = std::move(info.bundle_problem),
+          .bundle_kernels = info.bundle_kernels,
+          .bundle_bytes = info.bundle_bytes,
+          .bundle_nvrtc_major = info.bundle_nvrtc_major,
+          .bundle_nvrtc_minor = info.bundle_nvrtc_minor};
 }
 
 std::size_t clear_cache() { return jit::clear_cache(); }
@@ -27,10 +37,31 @@ std::vector<CacheEntry> list_cache(bool verify) {
     entries.push_back({.file = std::move(entry.file),
                        .kernel = std::move(entry.kernel),
                        .bytes = entry.bytes,
+                       .last_used = entry.last_used,
                        .valid = entry.valid,
                        .problem = std::move(entry.problem)});
   }
   return entries;
+}
+
+BundleSummary write_bundle(const std::string& path, const std::vector<BundledKernel>& kernels) {
+  BundleSummary summary;
+  std::vector<jit::BundleMember> members;
+  for (const BundledKernel& kernel : kernels) {
+    if (kernel.family.size() != 64 || kernel.cubin.empty()) {
+      throw ValueError(complaint("kernels", join("a ", kernel.kernel, " without family or cubin"),
+                                 "what kernel_for_bundle() returns"));
+    }
+    summary.cubin_bytes += kernel.cubin.size();
+    members.push_back({kernel.kernel, kernel.family, kernel.cubin});
+  }
+  const jit::NvrtcInfo compiler = jit::nvrtc_info();
+  const std::string bytes = jit::encode_bundle(members, {compiler.major, compiler.minor});
+  const std::string problem = files::write_atomically(path, bytes, 0644);  // a wheel is for all
+  if (!problem.empty()) throw Error(problem);
+  summary.kernels = members.size();
+  summary.bytes = bytes.size();
+  return summary;
 }
 
 void set_strict(std::optional<bool> strict) noexcept { jit::set_strict(strict); }

@@ -22,7 +22,8 @@ TEST_CASE("the table lists each setting once, with its words") {
   }
   for (const char* name :
        {"DEEPGEMM_CACHE_DIR", "DEEPGEMM_NVRTC_PATH", "DEEPGEMM_CUDA_DRIVER_PATH", "DEEPGEMM_LOG",
-        "DEEPGEMM_STRICT_JIT", "DEEPGEMM_CHECK_GROUPS", "DEEPGEMM_DUMP", "DEEPGEMM_CPU_THREADS"}) {
+        "DEEPGEMM_STRICT_JIT", "DEEPGEMM_CACHE_MAX_BYTES", "DEEPGEMM_BUNDLE",
+        "DEEPGEMM_CHECK_GROUPS", "DEEPGEMM_DUMP", "DEEPGEMM_CPU_THREADS"}) {
     CHECK(seen.count(name) == 1);
   }
 }
@@ -75,4 +76,24 @@ TEST_CASE("foreign") {
   CHECK(env::foreign("XDG_CACHE_HOME").value() == "/cache");
   Environment empty("XDG_CACHE_HOME", "");
   CHECK_FALSE(env::foreign("XDG_CACHE_HOME"));
+}
+
+TEST_CASE("sizes have units of powers of 1024") {
+  const auto bytes = [](const char* value) {
+    const Environment set("DEEPGEMM_CACHE_MAX_BYTES", value);
+    return env::bytes("DEEPGEMM_CACHE_MAX_BYTES", 7);
+  };
+  CHECK(bytes(nullptr) == 7);
+  CHECK(bytes("") == 7);
+  CHECK(bytes("0") == 0);
+  CHECK(bytes("1000") == 1000);
+  CHECK(bytes("1000B") == 1000);
+  for (const char* text : {"3k", "3K", "3KB", "3KiB", "3kib"}) CHECK(bytes(text) == 3 << 10);
+  CHECK(bytes("512M") == std::uint64_t{512} << 20);
+  CHECK(bytes("2G") == std::uint64_t{2} << 30);
+  CHECK(bytes("16777215T") == std::uint64_t{16777215} << 40);
+  for (const char* text : {"M", "-1", "+1", "1.5G", "1 G", "1X", "1Gx", "1GG", "16777216T", " 1",
+                           "99999999999999999999", "ib", "1ib"}) {
+    CHECK_THROWS_WITH_AS(bytes(text), doctest::Contains("DEEPGEMM_CACHE_MAX_BYTES"), ValueError);
+  }
 }

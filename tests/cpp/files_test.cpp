@@ -1,10 +1,12 @@
 #include "core/files.hpp"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <ctime>
 #include <string>
 #include <thread>
 #include <vector>
@@ -34,7 +36,12 @@ TEST_CASE("what is written is read back, bytes and all") {
   bytes[5] = '\0';
   CHECK(files::write_atomically(path, bytes).empty());
   CHECK(files::read(path).value() == bytes);
-  CHECK(files::write_atomically(path, "").empty());  // replaces
+  struct stat info{};
+  REQUIRE(::stat(path.c_str(), &info) == 0);
+  CHECK((info.st_mode & 0777) == 0600);
+  CHECK(files::write_atomically(path, "", 0644).empty());  // replaces
+  REQUIRE(::stat(path.c_str(), &info) == 0);
+  CHECK((info.st_mode & 0777) == 0644);
   CHECK(files::read(path).value().empty());
   CHECK(files::list(scratch.path, "") == std::vector<std::string>{"file"});  // no temporary left
   CHECK(files::remove(path));
@@ -171,4 +178,35 @@ TEST_CASE("what several threads append does not mix; a full disk is told") {
     CHECK(text.substr(i, 301) == std::string(300, text[i]) + "\n");
   CHECK(files::append("/dev/full", "x") == "cannot write /dev/full: No space left on device");
   CHECK(files::append(scratch.path + "/no/such", "x").starts_with("cannot open "));
+}
+
+TEST_CASE("the status is that of the name: size, time of the last change, no link followed") {
+  Scratch scratch;
+  const std::string path = scratch.path + "/file", link = scratch.path + "/link";
+  REQUIRE(files::write_atomically(path, "12345").empty());
+  REQUIRE(::symlink(path.c_str(), link.c_str()) == 0);
+  CHECK(files::status(path)->bytes == 5);
+  CHECK(files::status(link)->bytes == path.size());
+  CHECK(std::abs(files::now() - files::status(path)->modified) < std::int64_t{60'000'000'000});
+  CHECK_FALSE(files::status(scratch.path).has_value());
+  CHECK_FALSE(files::status(scratch.path + "/nothing").has_value());
+}
+
+TEST_CASE("touch sets the time of the name itself, whatever it was") {
+  Scratch scratch;
+  const std::string path = scratch.path + "/file", link = scratch.path + "/link";
+  REQUIRE(files::write_atomically(path, "12345").empty());
+  REQUIRE(::symlink(path.c_str(), link.c_str()) == 0);
+  for (const std::time_t when : {std::time_t{0}, std::time_t{1} << 33, std::time_t{-1} << 30}) {
+    const timespec times[2] = {{when, 500}, {when, 500}};
+    for (const std::string& name : {path, link}) {
+      REQUIRE(::utimensat(AT_FDCWD, name.c_str(), times, AT_SYMLINK_NOFOLLOW) == 0);
+    }
+    CHECK(files::status(path)->modified == std::int64_t{when} * 1'000'000'000 + 500);
+    CHECK(files::touch(link));
+    CHECK(files::status(path)->modified == std::int64_t{when} * 1'000'000'000 + 500);
+    CHECK(files::touch(path));
+    CHECK(files::now() - files::status(path)->modified < std::int64_t{60'000'000'000});
+  }
+  CHECK_FALSE(files::touch(scratch.path + "/nothing"));
 }

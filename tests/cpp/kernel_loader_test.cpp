@@ -1,14 +1,16 @@
 // Memory, bundle, disk, compile, load: with the fake driver and the fake NVRTC.
 #include <doctest/doctest.h>
-#include <sys/wait.h>
+#include <unistd.h>
 
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "contains.hpp"
 #include "deepgemm/error.hpp"
 #include "driver/driver.hpp"
 #include "fake_driver/fake_driver.hpp"
+#include "jit/bundle_writer.hpp"
 #include "jit/disk_cache.hpp"
 #include "jit_fixture.hpp"
 
@@ -52,8 +54,21 @@ struct Fakes {
   CacheDirectory directory;
 };
 
-// Started by the test below, 8 at once.
-const bool is_worker = std::getenv("DEEPGEMM_TEST_WORKER") != nullptr;
+// A bundle of these cubins that DEEPGEMM_BUNDLE names while it lives.
+struct BundleOf {
+  BundleOf(const CacheDirectory& directory,
+           const std::vector<std::pair<jit::KernelSpec, std::string>>& kernels)
+      : path(directory.root() + "/kernels.bundle") {
+    std::vector<jit::BundleMember> members;
+    for (const auto& [spec, cubin] : kernels) {
+      members.push_back({spec.name, jit::family_key(spec), cubin});
+    }
+    REQUIRE(files::write_atomically(path, jit::encode_bundle(members, {12, 9})).empty());
+    setenv("DEEPGEMM_BUNDLE", path.c_str(), 1);
+  }
+  ~BundleOf() { unsetenv("DEEPGEMM_BUNDLE"); }
+  std::string path;
+};
 
 }  // namespace
 
@@ -67,6 +82,17 @@ TEST_CASE_FIXTURE(Fakes, "a stored cubin is used without NVRTC, whatever compile
   name.compiler = {12, 9};
   jit::write_entry(name, "ELF from elsewhere");
   CHECK(jit::load(spec, 0).origin == jit::Origin::disk);
+  testing::use_fake_nvrtc();
+}
+
+TEST_CASE_FIXTURE(Fakes, "with a bundle nothing asks for NVRTC, and strict mode is content") {
+  // As the one above: the process has found no NVRTC.
+  const jit::KernelSpec spec = fresh_kernel();
+  const BundleOf bundle(directory, {{spec, "ELF of the bundle"}});
+  setenv("DEEPGEMM_NVRTC_PATH", "/nonexistent/libnvrtc.so.13", 1);
+  setenv("DEEPGEMM_STRICT_JIT", "1", 1);
+  CHECK(jit::load(spec, 0).origin == jit::Origin::bundle);
+  unsetenv("DEEPGEMM_STRICT_JIT");
   testing::use_fake_nvrtc();
 }
 
@@ -230,34 +256,54 @@ TEST_CASE_FIXTURE(Fakes, "DEEPGEMM_DUMP writes source and cubin, and the source 
   unsetenv("DEEPGEMM_DUMP");
 }
 
-TEST_CASE_FIXTURE(Fakes, "8 processes start cold on one kernel") {
-  if (is_worker) return;
-  std::vector<pid_t> children;
-  for (int i = 0; i < 8; ++i) {
-    const pid_t child = fork();
-    if (child == 0) {
-      setenv("DEEPGEMM_TEST_WORKER", "1", 1);
-      execl("/proc/self/exe", "worker", "--test-case=worker", "--minimal", nullptr);
-      _exit(127);
-    }
-    children.push_back(child);
-  }
-  for (const pid_t child : children) {
-    int status = -1;
-    waitpid(child, &status, 0);
-    CHECK(status == 0);
-  }
-  CHECK(directory.files().size() == 1);
-  const auto entries = jit::list_cache(true);
-  REQUIRE(entries.size() == 1);
-  CHECK(entries[0].valid);
+TEST_CASE_FIXTURE(Fakes, "a kernel of the bundle is used before the disk, without a compile") {
+  const jit::KernelSpec spec = fresh_kernel(), other = fresh_kernel();
+  const BundleOf bundle(directory, {{spec, "ELF of the bundle"}});
+  jit::write_entry(entry_name(spec), "ELF of the disk");
+  const int before = compiles();
+  const jit::CacheInfo info = jit::cache_info();
+  CHECK(jit::load(spec, 0).origin == jit::Origin::bundle);
+  CHECK(jit::get_cubin(spec).bytes == "ELF of the bundle");
+  CHECK(compiles() == before);
+  CHECK(jit::cache_info().bundle_hits == info.bundle_hits + 1);
+  CHECK(jit::cache_info().disk_hits == info.disk_hits);
+  CHECK(jit::cache_info().bundle_kernels == 1);
+  CHECK(jit::load(other, 0).origin == jit::Origin::compiled);
+  CHECK(jit::cache_info().bundle_hits == info.bundle_hits + 1);
 }
 
-TEST_CASE("worker") {
-  if (!is_worker) return;
-  state();
-  compiles();
-  const jit::KernelSpec spec = testing::test_kernel("SLOW kernel of all workers");
-  CHECK(jit::load(spec, 0).function != nullptr);
-  CHECK(contains(jit::get_cubin(spec).bytes, "kernel of all workers"));
+TEST_CASE_FIXTURE(Fakes, "strict mode takes a bundle's kernels; an empty cache stays empty") {
+  const jit::KernelSpec spec = fresh_kernel(), other = fresh_kernel();
+  const BundleOf bundle(directory, {{spec, "ELF of the bundle"}});
+  jit::set_strict(true);
+  CHECK(jit::load(spec, 0).origin == jit::Origin::bundle);
+  CHECK(contains(load_error(other), "strict mode"));
+  jit::set_strict(std::nullopt);
+  CHECK_FALSE(jit::directory_exists(directory.path));
+}
+
+TEST_CASE_FIXTURE(Fakes, "a bundle's cubin that the driver refuses is passed by, then the disk's") {
+  const jit::KernelSpec first = fresh_kernel(), second = fresh_kernel(), third = fresh_kernel();
+  const BundleOf bundle(directory, {{first, "bad image"}, {second, "bad image"}, {third, "bad"}});
+  jit::write_entry(entry_name(first), "ELF of the disk");
+  jit::write_entry(entry_name(third), "bad image too");
+  CapturedLog captured;
+  CHECK(jit::load(first, 0).origin == jit::Origin::disk);
+  CHECK(CapturedLog::messages().size() == 1);
+  CHECK(contains(CapturedLog::messages()[0], "refuses kernels of the bundle"));
+  CHECK(jit::load(second, 0).origin == jit::Origin::compiled);
+  const int before = compiles();
+  CHECK(jit::load(third, 0).origin == jit::Origin::compiled);
+  CHECK(compiles() == before + 1);
+  CHECK(contains(*jit::read_entry(entry_name(third)), "extern"));
+}
+
+TEST_CASE_FIXTURE(Fakes, "a damaged bundle costs a compile and nothing else") {
+  const jit::KernelSpec spec = fresh_kernel();
+  const BundleOf bundle(directory, {{spec, "ELF of the bundle"}});
+  REQUIRE(truncate(bundle.path.c_str(), 100) == 0);
+  CapturedLog captured;
+  CHECK(jit::load(spec, 0).origin == jit::Origin::compiled);
+  CHECK(CapturedLog::messages().size() == 1);
+  CHECK(jit::read_entry(entry_name(spec)).has_value());
 }

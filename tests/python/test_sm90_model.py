@@ -19,6 +19,7 @@ import pytest
 
 import test_gpu_16bit
 import test_gpu_batched
+import test_gpu_bundle
 import test_gpu_gemm
 import test_gpu_grouped
 import test_gpu_grouped_16bit
@@ -42,6 +43,7 @@ BODIES: list[tuple[ModuleType, str]] = [
         test_gpu_grouped_16bit,
         test_gpu_grouped_fp8,
         test_gpu_quantize,
+        test_gpu_bundle,
     )
     for name in module.BODIES
     if name != "repeat"

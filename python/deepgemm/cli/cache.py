@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 import tempfile
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ def add_parser(subparsers: Any) -> None:
         "cache",
         help="list, verify or clear the compiled kernels",
         description="verify recomputes every checksum; exit code 1 if an entry is damaged. A "
-        "damaged entry does no harm: it is compiled anew at its next use.",
+        "damaged entry does no harm: it is compiled anew at its next use. The list begins with "
+        "what was used last; what is at its end goes first at DEEPGEMM_CACHE_MAX_BYTES.",
     )
     parser.add_argument("action", nargs="?", choices=["list", "clear", "verify"], default="list")
     parser.add_argument("--json", action="store_true", help="for scripts")
@@ -44,6 +46,20 @@ def problem_of(cache: dict[str, Any]) -> str:
     return ""
 
 
+def size_of(cache: dict[str, Any]) -> str:
+    """Return "2.1 MiB of at most 1024": of ``cache_info``."""
+    limit = f" of at most {cache['limit'] / 2**20:.0f}" if cache["limit"] else ", no limit"
+    return f"{cache['bytes'] / 2**20:.1f} MiB{limit}"
+
+
+def _day(seconds: int) -> str:
+    """The local time of a last use; a clock that was wrong may have made it any number."""
+    try:
+        return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds:>16}"
+
+
 def run(args: argparse.Namespace) -> int:
     """Do it."""
     from deepgemm import _ext
@@ -54,8 +70,9 @@ def run(args: argparse.Namespace) -> int:
         return WRONG_USE
     if args.action == "clear":
         removed = _ext.clear_cache()
-        record = {"directory": info["directory"], "removed": removed}
-        words = f"removed {count(removed, 'kernel')} from {info['directory']}"
+        record = {"directory": info["directory"], "removed": removed, "bytes": info["bytes"]}
+        size = f"{info['bytes'] / 2**20:.1f} MiB"
+        words = f"removed {count(removed, 'kernel')}, {size}, from {info['directory']}"
         print(json.dumps(record) if args.json else words)
         return WELL
     entries = _ext.list_cache(args.action == "verify")
@@ -64,9 +81,10 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({**info, "list": entries}, indent=2))
     else:
         print(info["directory"] or f"memory only: {info['problem']}")
-        for entry in entries:
+        for entry in sorted(entries, key=lambda entry: -entry["last_used"]):
             state = f"  damaged: {entry['problem']}" if entry in bad else ""
-            print(f"{entry['bytes']:>9}  {entry['kernel']}  {entry['file']}{state}")
+            used = _day(entry["last_used"])
+            print(f"{entry['bytes']:>9}  {used}  {entry['kernel']}  {entry['file']}{state}")
         damaged = f", {len(bad)} damaged" if args.action == "verify" else ""
-        print(f"{count(len(entries), 'kernel')}, {info['bytes'] / 2**20:.1f} MiB{damaged}")
+        print(f"{count(len(entries), 'kernel')}, {size_of(info)}{damaged}")
     return FAILED if bad else WELL

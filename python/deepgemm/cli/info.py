@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     found = deepgemm.info()
     cache = deepgemm.cache_info()
     cache["problem"] = problem_of(cache)
-    problems = [*_problems(found), *_cache_problems(cache)]
+    problems = [*_problems(found, cache), *_cache_problems(cache)]
     system = system_facts()
     if args.json:
         record = {**found, "system": system, "cache": cache, "problems": problems}
@@ -66,7 +66,7 @@ def system_facts() -> dict[str, Any]:
     }
 
 
-def _problems(found: dict[str, Any]) -> list[str]:
+def _problems(found: dict[str, Any], cache: dict[str, Any]) -> list[str]:
     """What keeps kernels from running here, each with its remedy."""
     from deepgemm._runtime import hopper_gpus
 
@@ -79,6 +79,8 @@ def _problems(found: dict[str, Any]) -> list[str]:
         problems.append("no GPU of compute capability 9.0 (H100, H200, H800, H20, GH200)")
     if found["nvrtc_problem"] or not found["nvrtc_path"]:
         problems.append(_nvrtc_problem(str(found["nvrtc_problem"])))
+        if cache["bundle_kernels"]:
+            problems[-1] += "\n           The kernels of the bundle run without it"
     return problems
 
 
@@ -94,17 +96,32 @@ def _nvrtc_problem(words: str) -> str:
 
 
 def _cache_problems(cache: dict[str, Any]) -> list[str]:
-    if not cache["problem"]:
-        return []
-    return [
-        f"no cache on disk: {cache['problem']}. Compiled kernels are lost when the process ends; "
-        "DEEPGEMM_CACHE_DIR chooses the directory"
-    ]
+    problems = []
+    if cache["problem"]:
+        problems.append(
+            f"no cache on disk: {cache['problem']}. Compiled kernels are lost when the process "
+            "ends; DEEPGEMM_CACHE_DIR chooses the directory"
+        )
+    if cache["bundle_problem"]:
+        problems.append(f"the bundle is not used: {cache['bundle_problem']}")
+    return problems
+
+
+def _bundle(cache: dict[str, Any]) -> str:
+    if not cache["bundle"]:
+        return "none"
+    if cache["bundle_problem"]:
+        return f"{cache['bundle']}, not used"
+    major, minor = cache["bundle_nvrtc_version"]
+    kernels = f"{count(cache['bundle_kernels'], 'kernel')}, {cache['bundle_bytes'] / 2**20:.1f} MiB"
+    return f"{cache['bundle']}, {kernels}, by NVRTC {major}.{minor}"
 
 
 def _lines(
     found: dict[str, Any], system: dict[str, Any], cache: dict[str, Any], problems: list[str]
 ) -> list[str]:
+    from deepgemm.cli.cache import size_of
+
     lines = [
         f"deepgemm   {found['version']}, device code {found['sources_digest'][:12]}",
         f"Python     {system['python']}, {system['libc']}, {system['platform']}",
@@ -125,13 +142,14 @@ def _lines(
         lines.append(f"NVRTC      {major}.{minor}, {found['nvrtc_path']}")
     else:
         lines.append("NVRTC      none")
-    kernels = f"{count(cache['entries'], 'kernel')}, {cache['bytes'] / 2**20:.1f} MiB"
+    kernels = f"{count(cache['entries'], 'kernel')}, {size_of(cache)}"
     if not cache["problem"]:
         lines.append(f"cache      {cache['directory']}, {kernels}")
     elif cache["entries"]:
         lines.append(f"cache      {cache['directory']}, {kernels}, takes no more")
     else:
         lines.append("cache      memory only")
+    lines.append(f"bundle     {_bundle(cache)}")
     packages = ", ".join(f"{name} {version}" for name, version in system["packages"].items())
     lines.append(f"packages   {packages or 'none'}")
     lines += [f"setting    {name}={value}" for name, value in found["settings"].items()]

@@ -15,6 +15,7 @@ COMMANDS = {
     "bench": "bench",
     "explain": "explain",
     "cache": "cache",
+    "bundle": "bundle",
 }
 
 
