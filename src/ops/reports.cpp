@@ -1,4 +1,6 @@
 // explain, prepare and the list of selectable kernels.
+#include "ops/reports.hpp"
+
 #include <algorithm>
 #include <iterator>
 #include <optional>
@@ -32,7 +34,9 @@ void add_fields(KernelReport& report, const plan::GemmPlan& p) {
   field("predicted_us", to_text(choice.predicted_us));
 }
 
-KernelReport report_of(const plan::GemmPlan& p) {
+}  // namespace
+
+KernelReport ops::report_of(const plan::GemmPlan& p) {
   KernelReport report;
   report.kernel = p.spec.name;
   report.reason = p.reason;
@@ -52,6 +56,10 @@ KernelReport report_of(const plan::GemmPlan& p) {
   }
   return report;
 }
+
+namespace {
+
+using ops::report_of;
 
 plan::SmBudget budget_of(const ReportOptions& options) {
   const int present = options.device < 0 ? h200_sms : plan::hopper_device(options.device).sm_count;

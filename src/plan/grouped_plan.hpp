@@ -17,8 +17,8 @@ TmaMatrix factor_matrix(const RowsByK& operand, int box_rows, const char* name,
 std::string why_not_persistent(const GroupedCall& call);
 // `policy` may be null. Throws as make_gemm_plan().
 GemmPlan make_grouped_plan(const GroupedCall& call, const Policy* policy, const SmBudget& sms);
-// Launches on options.stream; the device's context must be current.
-void run(const GemmPlan& plan, CUfunction function, const GroupedCall& call,
-         const CallOptions& options);
+// Of a plan for the persistent kernel, or of general_grouped_plan().
+PreparedLaunch prepare_launch(const GemmPlan& plan, CUfunction function, const GroupedCall& call,
+                              const CallOptions& options);
 
 }  // namespace deepgemm::plan
