@@ -20,6 +20,7 @@ struct Plan::State {
   CallOptions options;  // without a stream
   std::optional<Policy> policy;
   plan::Signature signature;
+  std::uint64_t hash = 0;  // its
   std::optional<plan::PreparedCall> call;  // none in host memory, and where nothing is computed
   Problem problem;
   KernelReport report;
@@ -216,6 +217,7 @@ struct PlanMaker {
       state->report.reason = "the arrays are in host memory";
     }
     state->signature = plan::CallFacts(example, state->options).signature;
+    state->hash = state->signature.hash();
     state->example = without_addresses(example);
     return Plan(std::move(state));
   }
@@ -235,7 +237,10 @@ struct PlanMaker {
     }
     if (state.call->may_overlap(facts)) make_problem(args);
     ops::check_group_values(args, stream);
-    state.call->run_copy(facts, stream);
+    // Each thread runs a copy of its own; it is the one that a call without the plan would find.
+    plan::PreparedCall* mine = plan::find_call(state.signature, state.hash);
+    if (mine == nullptr) mine = &plan::keep_call(state.signature, state.hash, *state.call);
+    mine->run(facts, stream);
   }
 };
 

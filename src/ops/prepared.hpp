@@ -1,7 +1,9 @@
 // Calls on a GPU: prepared once with every check, then found and launched again.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "deepgemm/gemm.hpp"
 #include "deepgemm/grouped.hpp"
@@ -30,12 +32,13 @@ void check_group_values(const KGroupedArgs& args, Stream stream);
 template <class Args>
 void run_on_gpu(const Args& args, const CallOptions& options) {
   const plan::CallFacts facts(args, options);
-  plan::PreparedCall* call = plan::find_call(facts.signature);
+  const std::uint64_t hash = facts.signature.hash();
+  plan::PreparedCall* call = plan::find_call(facts.signature, hash);
   if (call == nullptr) {
     std::optional<plan::Prepared> made = prepare(args, options);
     check_group_values(args, options.stream);
     if (!made) return;
-    call = &plan::keep_call(facts.signature, std::move(made->call));
+    call = &plan::keep_call(facts.signature, hash, std::move(made->call));
   } else {
     if (call->may_overlap(facts)) make_problem(args);
     check_group_values(args, options.stream);

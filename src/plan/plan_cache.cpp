@@ -45,9 +45,8 @@ bool same(const Entry& entry, const Signature& signature) {
 
 }  // namespace
 
-PreparedCall* find_call(const Signature& signature) {
+PreparedCall* find_call(const Signature& signature, std::uint64_t hash) {
   if (!signature.usable()) return nullptr;
-  const std::uint64_t hash = signature.hash();
   Set& set = set_of(hash);
   for (std::size_t i = 0; i < ways; ++i) {
     if (set.hashes[i] == hash && set.entries[i] && same(*set.entries[i], signature)) {
@@ -57,8 +56,7 @@ PreparedCall* find_call(const Signature& signature) {
   return nullptr;
 }
 
-PreparedCall& keep_call(const Signature& signature, PreparedCall call) {
-  const std::uint64_t hash = signature.hash();
+PreparedCall& keep_call(const Signature& signature, std::uint64_t hash, PreparedCall call) {
   Set& set = set_of(hash);
   const std::size_t place = set.next;
   set.next = (place + 1) % ways;

@@ -55,14 +55,11 @@ void PreparedCall::run(const CallFacts& facts, CUstream stream) {
   }
 }
 
-void PreparedCall::run_copy(const CallFacts& facts, CUstream stream) const {
-  if (launches_.size() == 1 && count_ == 1) {  // no allocation
-    const driver::ContextGuard context(device_);
-    PreparedLaunch launch = launches_.front();
-    return launch.run(facts, distances_, 0, stream);
+void PreparedCall::run_again(CUstream stream) {
+  const driver::ContextGuard context(device_);
+  for (std::int64_t i = 0; i < count_; ++i) {
+    launches_[static_cast<std::size_t>(i) % launches_.size()].run_again(stream);
   }
-  PreparedCall copy = *this;
-  copy.run(facts, stream);
 }
 
 }  // namespace deepgemm::plan

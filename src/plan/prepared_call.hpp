@@ -51,9 +51,10 @@ class PreparedLaunch {
     std::memcpy(parameters_, &parameters, sizeof(parameters));
   }
 
-  // `distances`: from the arrays of `facts` to those of this launch, in bytes.
+  // The arrays of this launch lie `index` times `distances` bytes behind those of `facts`.
   void run(const CallFacts& facts, const std::array<std::int64_t, role_count>& distances,
            std::int64_t index, CUstream stream);
+  void run_again(CUstream stream) { launch_.run(stream, parameters_); }
   const std::byte* parameters() const { return parameters_; }
 
  private:
@@ -85,10 +86,10 @@ class PreparedCall {
   // Whether out spans bytes that another array spans too, but for a c that is out: then only the
   // checks of the operation can tell. False proves that they would pass.
   bool may_overlap(const CallFacts& facts) const noexcept;
-  // For one thread at a time: the parameters are written in place.
+  // Writes the parameters in place: each thread has its own copy.
   void run(const CallFacts& facts, CUstream stream);
-  // For any number of threads.
-  void run_copy(const CallFacts& facts, CUstream stream) const;
+  // What run() did last, with nothing but the driver's launches.
+  void run_again(CUstream stream);
 
  private:
   int device_ = 0;
