@@ -156,8 +156,19 @@ CUresult TensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint
                               CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
   if (reinterpret_cast<std::uintptr_t>(map) % 64 != 0) return CUDA_ERROR_INVALID_VALUE;
   const CUresult result = record("cuTensorMapEncodeTiled");
+  // The address, then a digest of everything else: maps that differ are told apart.
+  std::uint64_t digest = 0xcbf29ce484222325;
+  const auto add = [&](std::uint64_t word) { digest = (digest ^ word) * 0x100000001b3; };
+  for (int word : {static_cast<int>(type), static_cast<int>(rank), static_cast<int>(swizzle),
+                   static_cast<int>(promotion), static_cast<int>(fill)})
+    add(static_cast<std::uint64_t>(word));
+  for (cuuint32_t i = 0; i < rank; ++i) {
+    add(extents[i]), add(box[i]), add(element_strides[i]);
+    if (i > 0) add(pitches[i - 1]);
+  }
   std::memset(map, 0x5a, sizeof(*map));
   std::memcpy(map, &address, sizeof(address));
+  std::memcpy(map->opaque + 1, &digest, sizeof(digest));
   if (is_quiet()) return CUDA_SUCCESS;
   std::lock_guard lock(state().mutex);
   state().tensor_maps.push_back({type,
