@@ -4,7 +4,12 @@ from typing import Any
 
 from deepgemm._library import Plan, ext
 
-_OPERATIONS = {"gemm": ext.plan_gemm}
+_OPERATIONS = {
+    "gemm": ext.plan_gemm,
+    "grouped_gemm": ext.plan_grouped_gemm,
+    "masked_gemm": ext.plan_masked_gemm,
+    "k_grouped_gemm": ext.plan_k_grouped_gemm,
+}
 
 
 def plan(op: str, *operands: Any, **options: Any) -> Plan:
@@ -16,14 +21,15 @@ def plan(op: str, *operands: Any, **options: Any) -> Plan:
         p = deepgemm.plan("gemm", a, b, out)
         p(a, b, out=out)
 
-    ``p(a, b, out=None, *, c, bias, stream)`` returns ``out``, or a new one. ``c`` and ``bias`` are
-    given where they were given here, and ``c`` is ``out`` where it was. Everything else is the
-    plan's, the options of the thread (``num_sms``, ``pdl``, ``constant_b``) too. The plan keeps no
-    array alive and holds no address. ``p.explain()`` is a :class:`Report`, ``p.config`` its config
+    ``p(a, b, out=None, *, c, bias, stream)`` returns ``out``, or a new one; of the other operations
+    it is ``p(a, b, groups, out=None, ...)`` with the array that says whose rows, or how much of K,
+    are whose. ``c`` and ``bias`` are given where they were given here, and ``c`` is ``out`` where
+    it was. Everything else is the plan's, the options of the thread (``num_sms``, ``pdl``,
+    ``constant_b``) too. The plan keeps no array alive and holds no address. ``p.explain()`` is a :class:`Report`, ``p.config`` its config
     in words, ``p.problem`` a dict of what is computed.
 
     Args:
-        op: ``"gemm"``.
+        op: ``"gemm"``, ``"grouped_gemm"``, ``"masked_gemm"`` or ``"k_grouped_gemm"``.
         operands: examples of the arrays, as for the operation; what they hold is not read.
         options: the keywords of the operation, all but ``stream``.
 

@@ -19,7 +19,7 @@ using namespace nb::literals;
 
 nb::object gemm_of(const GemmArguments& arguments) {
   using enum GemmArguments::Index;
-  GemmCall call = import_gemm(arguments.handles());
+  GemmCall call = import_call(arguments);
   const Array& like = call.a.values;
   CallOptions options = call_options(like.view.device);
   options.stream = find_stream(arguments.at[stream], like);

@@ -1,7 +1,10 @@
 // deepgemm.Plan: a type of its own, because a call of it must cost next to nothing.
+#include <array>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -9,6 +12,7 @@
 #include "bindings/errors.hpp"
 #include "bindings/fast_call.hpp"
 #include "bindings/gemm_arguments.hpp"
+#include "bindings/grouped_arguments.hpp"
 #include "bindings/report.hpp"
 #include "bindings/scalars.hpp"
 #include "deepgemm/plan.hpp"
@@ -16,12 +20,18 @@
 namespace deepgemm::bindings {
 namespace {
 
-using Index = GemmArguments::Index;
+// The arrays that a call of a plan gives, by the names that it gives them.
+struct GivenArrays {
+  nb::handle a, b, groups, out, c, bias, stream;
+};
 
-// What a plan keeps of the arguments it was made with: no array. A new out is made as it was then.
-struct Kept {
-  Plan plan;
-  nb::object activation, alpha, out_dtype, out_scale, layout, granularity;
+// What a plan keeps of the arguments that it was made with: no array.
+class Kept {
+ public:
+  explicit Kept(Plan made) : plan(std::move(made)) {}
+  virtual ~Kept() = default;
+  virtual nb::object run(PyObject* const* args, std::size_t count, PyObject* names) const = 0;
+  const Plan plan;
 };
 
 struct PlanObject {
@@ -32,35 +42,71 @@ struct PlanObject {
 
 Kept& kept_of(PyObject* self) { return *reinterpret_cast<PlanObject*>(self)->kept; }
 
-struct CallArguments {
-  enum Index : std::size_t { a, b, out, c, bias, stream, size };
-  CallArguments(PyObject* const* args, std::size_t count, PyObject* names) {
-    static const auto* const parameters =
-        new Parameters("Plan", 2, 3, {{"a"}, {"b"}, {"out"}, {"c"}, {"bias"}, {"stream"}});
-    parameters->read(args, static_cast<std::size_t>(PyVectorcall_NARGS(count)), names, at);
-  }
-  nb::handle at[size];
-};
-
-nb::object run(const Kept& kept, const CallArguments& given) {
-  using enum CallArguments::Index;
-  GemmCall call =
-      import_gemm({given.at[a], given.at[b], given.at[out], given.at[c], given.at[bias],
-                   kept.activation, kept.alpha, kept.out_dtype, kept.out_scale, kept.layout,
-                   kept.granularity});
-  const Array& like = call.a.values;
-  const Stream stream_of_call = find_stream(given.at[stream], like);
-  std::optional<Output> output = allocate_out(call);
-  {
-    const nb::gil_scoped_release released;
-    kept.plan.run(call.args, stream_of_call);  // whoever calls a plan holds it
-  }
-  if (output) return finish(*output, like, stream_of_call);
-  return nb::borrow(given.at[out]);
+GivenArrays read_dense(PyObject* const* args, std::size_t count, PyObject* names) {
+  static const auto* const parameters =
+      new Parameters("Plan", 2, 3, {{"a"}, {"b"}, {"out"}, {"c"}, {"bias"}, {"stream"}});
+  nb::handle at[6];
+  parameters->read(args, static_cast<std::size_t>(PyVectorcall_NARGS(count)), names, at);
+  return {at[0], at[1], {}, at[2], at[3], at[4], at[5]};
 }
 
+GivenArrays read_grouped(PyObject* const* args, std::size_t count, PyObject* names) {
+  static const auto* const parameters = new Parameters(
+      "Plan", 3, 4, {{"a"}, {"b"}, {"groups"}, {"out"}, {"c"}, {"bias"}, {"stream"}});
+  nb::handle at[7];
+  parameters->read(args, static_cast<std::size_t>(PyVectorcall_NARGS(count)), names, at);
+  return {at[0], at[1], at[2], at[3], at[4], at[5], at[6]};
+}
+
+template <class Arguments>
+class KeptOf final : public Kept {
+ public:
+  static constexpr bool grouped = !std::is_same_v<Arguments, GemmArguments>;
+
+  KeptOf(Plan made, const Arguments& given, DType out_dtype) : Kept(std::move(made)) {
+    for (std::size_t i = 0; i < Arguments::size; ++i) options_[i] = nb::borrow(given.at[i]);
+    for (auto array : {Arguments::a, Arguments::b, Arguments::out, Arguments::c})
+      options_[array] = nb::none();
+    if constexpr (requires { Arguments::bias; }) options_[Arguments::bias] = nb::none();
+    if constexpr (grouped) options_[vector_ = given.vector()] = nb::none();
+    options_[Arguments::out_dtype] = nb::cast(std::string(name(out_dtype)));
+    options_[Arguments::policy] = nb::none();  // in the plan
+    options_[Arguments::stream] = nb::none();
+  }
+
+  nb::object run(PyObject* const* args, std::size_t count, PyObject* names) const override {
+    const GivenArrays given =
+        grouped ? read_grouped(args, count, names) : read_dense(args, count, names);
+    Arguments all;
+    for (std::size_t i = 0; i < Arguments::size; ++i) all.at[i] = options_[i];
+    all.at[Arguments::a] = given.a;
+    all.at[Arguments::b] = given.b;
+    all.at[Arguments::out] = given.out;
+    all.at[Arguments::c] = given.c;
+    if constexpr (grouped) all.at[vector_] = given.groups;
+    if constexpr (requires { Arguments::bias; }) {
+      all.at[Arguments::bias] = given.bias;
+    } else if (!given.bias.is_none()) {
+      throw ValueError(complaint("bias", "an argument", "none", "k_grouped_gemm takes no bias"));
+    }
+    auto call = import_call(all);
+    const Array& like = call.a.values;
+    const Stream stream = find_stream(given.stream, like);
+    std::optional<Output> output = allocate_out(call);
+    {
+      const nb::gil_scoped_release released;
+      plan.run(call.args, stream);  // whoever calls a plan holds it
+    }
+    return output ? finish(*output, like, stream) : nb::borrow(given.out);
+  }
+
+ private:
+  std::array<nb::object, Arguments::size> options_;
+  std::size_t vector_ = 0;
+};
+
 PyObject* call_plan(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
-  return guarded([&] { return run(kept_of(self), CallArguments(args, count, names)); });
+  return guarded([&] { return kept_of(self).run(args, count, names); });
 }
 
 void free_plan(PyObject* self) {
@@ -156,32 +202,31 @@ PyType_Spec spec = {
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 PyTypeObject* plan_type = nullptr;  // lives as long as the module
 
-nb::object make(const GemmArguments& given) {
-  GemmCall call = import_gemm(given.handles());
+template <class Arguments>
+nb::object make(const Arguments& given) {
+  auto call = import_call(given);
   CallOptions options = call_options(call.a.values.view.device);
-  const std::optional<Policy> chosen = parse_policy(given.at[Index::policy]);
+  const std::optional<Policy> chosen = parse_policy(given.at[Arguments::policy]);
   if (chosen) options.policy = &*chosen;
-  options.accumulate_in_f64 = parse_flag(given.at[Index::accumulate_in_f64], "accumulate_in_f64");
+  options.accumulate_in_f64 =
+      parse_flag(given.at[Arguments::accumulate_in_f64], "accumulate_in_f64");
   const std::optional<Output> output = allocate_out(call);
   std::optional<Plan> plan;
   {
     const nb::gil_scoped_release released;  // it may compile a kernel
     plan = make_plan(call.args, options);
   }
-  const auto held = [&](Index index) { return nb::borrow(given.at[index]); };
-  nb::object dtype = nb::cast(std::string(name(call.out_dtype)));
+  auto kept = std::make_unique<KeptOf<Arguments>>(*std::move(plan), given, call.out_dtype);
   auto* made = reinterpret_cast<PlanObject*>(plan_type->tp_alloc(plan_type, 0));
   if (made == nullptr) nb::raise_python_error();
-  const nb::object owner = nb::steal(reinterpret_cast<PyObject*>(made));
   made->call = &call_plan;
-  made->kept = new Kept{*std::move(plan),          held(Index::activation), held(Index::alpha),
-                        std::move(dtype),          held(Index::out_scale),  held(Index::layout),
-                        held(Index::granularity)};
-  return owner;
+  made->kept = kept.release();
+  return nb::steal(reinterpret_cast<PyObject*>(made));
 }
 
-PyObject* plan_gemm(PyObject*, PyObject* const* args, std::size_t count, PyObject* names) {
-  return guarded([&] { return make(GemmArguments(args, count, names)); });
+template <class Arguments>
+PyObject* plan_operation(PyObject*, PyObject* const* args, std::size_t count, PyObject* names) {
+  return guarded([&] { return make(Arguments(args, count, names)); });
 }
 
 }  // namespace
@@ -190,7 +235,10 @@ void bind_plan(nb::module_& module) {
   plan_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (plan_type == nullptr) nb::raise_python_error();
   module.attr("Plan") = nb::borrow(reinterpret_cast<PyObject*>(plan_type));
-  module.attr("plan_gemm") = make_operation(&plan_gemm);
+  module.attr("plan_gemm") = make_operation(&plan_operation<GemmArguments>);
+  module.attr("plan_grouped_gemm") = make_operation(&plan_operation<GroupedArguments>);
+  module.attr("plan_masked_gemm") = make_operation(&plan_operation<MaskedArguments>);
+  module.attr("plan_k_grouped_gemm") = make_operation(&plan_operation<KGroupedArguments>);
 }
 
 }  // namespace deepgemm::bindings

@@ -34,4 +34,8 @@ struct GemmArguments {
   nb::handle at[size];  // borrowed
 };
 
+inline GemmCall import_call(const GemmArguments& arguments) {
+  return import_gemm(arguments.handles());
+}
+
 }  // namespace deepgemm::bindings

@@ -30,7 +30,10 @@ inline thread_local Launches* recorded = nullptr;
 // What `call` launches in this thread. Products alone: their parameters lie in memory of one size.
 inline Launches launches_of(const std::function<void()>& call) {
   Launches made;
-  recorded = &made;
+  struct Scope {
+    explicit Scope(Launches* launches) { recorded = launches; }
+    ~Scope() { recorded = nullptr; }  // the call may throw
+  } const scope(&made);
   deepgemm::fake::use_fake_driver().on_launch = [](const deepgemm::fake::LaunchCall& launch) {
     if (recorded == nullptr) return;
     const auto bytes = [](const void* data, std::size_t size) {
@@ -43,7 +46,6 @@ inline Launches launches_of(const std::function<void()>& call) {
                          bytes(launch.parameters, sizeof(deepgemm::device::GemmParams))});
   };
   call();
-  recorded = nullptr;
   return made;
 }
 
