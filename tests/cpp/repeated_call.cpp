@@ -1,11 +1,12 @@
 // repeated_call OP COUNT: COUNT calls of one product on the fake driver, which records nothing. The
-// difference between two counts under valgrind is what a repeated call costs in instructions, and
-// the time that is printed what it costs here; tests/python/test_call_cost.py runs it.
+// difference between two counts under valgrind is what a repeated call costs in instructions
+// (tests/python/test_call_cost.py), and the time that is printed is what it costs here.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
+#include "deepgemm/plan.hpp"
 #include "fake_driver/fake_driver.hpp"
 #include "jit_fixture.hpp"
 #include "planned_product.hpp"
@@ -40,10 +41,25 @@ int main(int count, char** words) {
   PlannedProduct::shift(other.args.a.values, 4096);
   PlannedProduct::shift(*other.args.a.sf, 4096);
   PlannedProduct::shift(other.args.out, 4096);
+  GroupedArgs groups, others;
+  groups.a = one.args.a, others.a = other.args.a;
+  groups.b.values = make_view(one.args.b.values.data, DType::float8_e4m3fn, {4, 512, 512}, test::gpu);
+  groups.b.sf = make_view(one.args.b.sf->data, DType::float32, {4, 4, 4}, test::gpu);
+  others.b = groups.b;
+  groups.out = one.args.out, others.out = other.args.out;
+  groups.groups = others.groups =
+      make_view(reinterpret_cast<void*>(std::uintptr_t{9} << 48), DType::int32, {4}, test::gpu);
   bool turn = false;
-  const auto next = [&]() -> const GemmArgs& { return (turn = !turn) ? one.args : other.args; };
+  const auto next = [&](const auto& x, const auto& y) -> const auto& {
+    return (turn = !turn) ? x : y;
+  };
   if (op == "gemm") {
-    repeat(calls, [&] { gemm(next()); });
+    repeat(calls, [&] { gemm(next(one.args, other.args)); });
+  } else if (op == "grouped_gemm") {
+    repeat(calls, [&] { grouped_gemm(next(groups, others)); });
+  } else if (op == "plan") {
+    const Plan plan = make_plan(one.args);
+    repeat(calls, [&] { plan.run(next(one.args, other.args)); });
   } else {
     return 2;
   }
