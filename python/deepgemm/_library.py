@@ -7,7 +7,17 @@ from typing import Any, TypeVar, cast
 from deepgemm import _ext
 from deepgemm._ext import CompileError, DeviceArray, DriverError, Error, Plan, Policy
 
-__all__ = ["CompileError", "DeviceArray", "DriverError", "Error", "Plan", "Policy", "as_policy", "compiled", "ext"]
+__all__ = [
+    "CompileError",
+    "DeviceArray",
+    "DriverError",
+    "Error",
+    "Plan",
+    "Policy",
+    "as_policy",
+    "compiled",
+    "ext",
+]
 
 ext = _ext
 Function = TypeVar("Function", bound=Callable[..., Any])

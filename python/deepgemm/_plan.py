@@ -25,8 +25,10 @@ def plan(op: str, *operands: Any, **options: Any) -> Plan:
     it is ``p(a, b, groups, out=None, ...)`` with the array that says whose rows, or how much of K,
     are whose. ``c`` and ``bias`` are given where they were given here, and ``c`` is ``out`` where
     it was. Everything else is the plan's, the options of the thread (``num_sms``, ``pdl``,
-    ``constant_b``) too. The plan keeps no array alive and holds no address. ``p.explain()`` is a :class:`Report`, ``p.config`` its config
-    in words, ``p.problem`` a dict of what is computed.
+    ``constant_b``) too. The plan keeps no array alive and holds no address.
+
+    ``p.explain()`` is a :class:`Report`, ``p.config`` its config in words, ``p.problem`` a dict of
+    what is computed.
 
     Args:
         op: ``"gemm"``, ``"grouped_gemm"``, ``"masked_gemm"`` or ``"k_grouped_gemm"``.

@@ -36,8 +36,8 @@ void turn_granularities(Layout layout, Operand& a, Operand& b);
 
 Activation parse_activation(nb::handle activation);
 Layout parse_layout(nb::handle layout);
-// A Policy or a dict of its fields. A copy, since the caller's may change while the GIL is released;
-// nothing for None.
+// A Policy or a dict of its fields. A copy, since the caller's may change while the GIL is
+// released; nothing for None.
 std::optional<Policy> parse_policy(nb::handle policy);
 
 // bfloat16, but float16 and float32 of an `a` of those.

@@ -15,7 +15,8 @@ nb::object compute(const Arguments& arguments, GroupedCall<Args> call,
   const Array& like = call.a.values;
   CallOptions options = call_options(like.view.device);
   options.stream = find_stream(arguments.at[Arguments::stream], like);
-  options.accumulate_in_f64 = parse_flag(arguments.at[Arguments::accumulate_in_f64], "accumulate_in_f64");
+  options.accumulate_in_f64 =
+      parse_flag(arguments.at[Arguments::accumulate_in_f64], "accumulate_in_f64");
   const std::optional<Policy> chosen = parse_policy(arguments.at[Arguments::policy]);
   if (chosen) options.policy = &*chosen;
   std::optional<Output> made = allocate_out(call);

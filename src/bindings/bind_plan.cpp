@@ -188,17 +188,16 @@ PyMethodDef methods[] = {
     {"explain", explain_plan, METH_NOARGS,
      "explain($self)\n--\n\nReturn the deepgemm.Report of what was chosen, and why."},
     {nullptr, nullptr, 0, nullptr}};
-PyType_Slot slots[] = {
-    {Py_tp_members, members},
-    {Py_tp_getset, attributes},
-    {Py_tp_methods, methods},
-    {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(free_plan)},
-    {Py_tp_repr, reinterpret_cast<void*>(show_plan)},
-    {Py_tp_doc, const_cast<char*>("A prepared call: see deepgemm.plan.")},
-    {0, nullptr}};
+PyType_Slot slots[] = {{Py_tp_members, members},
+                       {Py_tp_getset, attributes},
+                       {Py_tp_methods, methods},
+                       {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                       {Py_tp_dealloc, reinterpret_cast<void*>(free_plan)},
+                       {Py_tp_repr, reinterpret_cast<void*>(show_plan)},
+                       {Py_tp_doc, const_cast<char*>("A prepared call: see deepgemm.plan.")},
+                       {0, nullptr}};
 PyType_Spec spec = {
-    "deepgemm.Plan", sizeof(PlanObject), 0,
+    "deepgemm._ext.Plan", sizeof(PlanObject), 0,
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 PyTypeObject* plan_type = nullptr;  // lives as long as the module
 

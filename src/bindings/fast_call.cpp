@@ -25,10 +25,9 @@ PyObject* itself(PyObject* self, PyObject*, PyObject*) {
   return self;
 }
 
-PyMemberDef operation_members[] = {
-    offset_member("__vectorcalloffset__", offsetof(Operation, call)),
-    offset_member("__dictoffset__", offsetof(Operation, attributes)),
-    {}};
+PyMemberDef operation_members[] = {offset_member("__vectorcalloffset__", offsetof(Operation, call)),
+                                   offset_member("__dictoffset__", offsetof(Operation, attributes)),
+                                   {}};
 PyGetSetDef operation_attributes[] = {
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
@@ -43,9 +42,7 @@ PyType_Spec operation_spec = {
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     operation_slots};
 
-[[noreturn]] void refuse(const std::string& message) {
-  throw nb::type_error(message.c_str());
-}
+[[noreturn]] void refuse(const std::string& message) { throw nb::type_error(message.c_str()); }
 
 }  // namespace
 
@@ -63,7 +60,8 @@ void Parameters::read(PyObject* const* args, std::size_t given, PyObject* names,
   if (given > positional_) refuse_count(given);
   for (std::size_t i = 0; i < given; ++i) found[i] = args[i];
   for (std::size_t i = given; i < names_.size(); ++i) found[i] = nullptr;
-  const std::size_t named = names == nullptr ? 0 : static_cast<std::size_t>(PyTuple_GET_SIZE(names));
+  const std::size_t named =
+      names == nullptr ? 0 : static_cast<std::size_t>(PyTuple_GET_SIZE(names));
   for (std::size_t i = 0; i < named; ++i) {
     PyObject* name = PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(i));
     nb::handle& place = found[index_of(name)];

@@ -26,7 +26,8 @@ void import_operands(const OperandHandles& handles, GroupedCall<Args>& call) {
   if (!handles.c.is_none()) call.c = import_array(handles.c, "c");
   if (!handles.bias.is_none()) call.bias = import_array(handles.bias, "bias");
   const double alpha = parse_number(handles.alpha, "alpha");
-  call.args.alpha = to_float(alpha * call.a.factor.value_or(1) * call.b.factor.value_or(1), "alpha");
+  call.args.alpha =
+      to_float(alpha * call.a.factor.value_or(1) * call.b.factor.value_or(1), "alpha");
   if (call.out) call.args.out = call.out->view;
   if (call.c) call.args.c = call.c->view;
 }

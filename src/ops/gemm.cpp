@@ -164,7 +164,8 @@ bool is_empty(const GemmProblem& problem) {
 
 }  // namespace
 
-std::optional<plan::Prepared> ops::prepare(const GemmArgs& given, const CallOptions& options) {
+std::optional<plan::Prepared> ops::prepare(const GemmArgs& given, const CallOptions& options,
+                                           GroupValues) {
   const GemmProblem problem = checked(given, options);
   if (is_empty(problem)) return std::nullopt;
   check_f64(options, given.a.values.device);

@@ -194,9 +194,11 @@ GroupedProblem make_problem(const MaskedArgs& args) {
 namespace {
 
 template <class Args>
-std::optional<plan::Prepared> prepare_groups(const Args& args, const CallOptions& options) {
+std::optional<plan::Prepared> prepare_groups(const Args& args, const CallOptions& options,
+                                             ops::GroupValues values) {
   const GroupedProblem problem = make_problem(args);
   check_call(args, vector_of(args), options);
+  if (values == ops::GroupValues::checked) ops::check_group_values(args, options.stream);
   if (is_empty(problem)) return std::nullopt;
   plan::Prepared made = plan::prepare(problem, with_stacked_scales(args, problem), options);
   made.call.set_spans(args);
@@ -215,11 +217,13 @@ void run(const Args& args, const CallOptions& options, Operation&& on_the_cpu) {
 
 }  // namespace
 
-std::optional<plan::Prepared> ops::prepare(const GroupedArgs& args, const CallOptions& options) {
-  return prepare_groups(args, options);
+std::optional<plan::Prepared> ops::prepare(const GroupedArgs& args, const CallOptions& options,
+                                           GroupValues values) {
+  return prepare_groups(args, options, values);
 }
-std::optional<plan::Prepared> ops::prepare(const MaskedArgs& args, const CallOptions& options) {
-  return prepare_groups(args, options);
+std::optional<plan::Prepared> ops::prepare(const MaskedArgs& args, const CallOptions& options,
+                                           GroupValues values) {
+  return prepare_groups(args, options, values);
 }
 
 void ops::check_group_values(const GroupedArgs& args, Stream stream) {

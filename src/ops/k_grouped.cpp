@@ -155,8 +155,10 @@ std::vector<std::int64_t> values_of(const KGroupedArgs& args, Stream stream) {
 
 }  // namespace
 
-std::optional<plan::Prepared> ops::prepare(const KGroupedArgs& args, const CallOptions& options) {
+std::optional<plan::Prepared> ops::prepare(const KGroupedArgs& args, const CallOptions& options,
+                                           GroupValues values) {
   const GroupedProblem problem = checked(args, options);
+  if (values == GroupValues::checked) check_group_values(args, options.stream);
   if (is_empty(problem)) return std::nullopt;
   plan::Prepared made = plan::prepare(problem, with_factors_by_rows(args), options);
   made.call.set_spans(args);

@@ -17,10 +17,10 @@ namespace deepgemm {
 
 struct Plan::State {
   std::variant<GemmArgs, GroupedArgs, MaskedArgs, KGroupedArgs> example;  // without addresses
-  CallOptions options;  // without a stream
+  CallOptions options;                                                    // without a stream
   std::optional<Policy> policy;
   plan::Signature signature;
-  std::uint64_t hash = 0;  // its
+  std::uint64_t hash = 0;                  // its
   std::optional<plan::PreparedCall> call;  // none in host memory, and where nothing is computed
   Problem problem;
   KernelReport report;
@@ -64,15 +64,16 @@ bool same_strides(const TensorView& a, const TensorView& b) {
 // `given` in place of `planned`, an array of the example.
 void check_array(std::string_view name, const TensorView& given, const TensorView& planned) {
   if (given.dtype != planned.dtype) {
-    throw TypeError(complaint(name, deepgemm::name(given.dtype), deepgemm::name(planned.dtype),
-                              made_so));
+    throw TypeError(
+        complaint(name, deepgemm::name(given.dtype), deepgemm::name(planned.dtype), made_so));
   }
   ops::check_device({name, given}, {"the plan", planned});
-  const auto refuse = [&](std::string found, std::string need) {
-    throw ValueError(complaint(name, std::move(found), std::move(need), made_so));
+  const auto refuse = [&](std::string_view found, std::string_view need) {
+    throw ValueError(complaint(name, found, need, made_so));
   };
-  const std::string found = ops::shape_text(given), need = ops::shape_text(planned);
-  if (found != need) refuse(join("shape ", found), need);
+  if (given.rank != planned.rank) refuse(join("rank ", given.rank), join("rank ", planned.rank));
+  const std::string shape = ops::shape_text(given), planned_shape = ops::shape_text(planned);
+  if (shape != planned_shape) refuse(join("shape ", shape), planned_shape);
   if (!same_strides(given, planned)) {
     const auto rank = static_cast<std::size_t>(given.rank);
     refuse(join("strides ", list_text(given.strides.data(), rank)),
@@ -102,8 +103,9 @@ std::string in_words(const std::optional<Granularity>& granularity) {
 // What is no array.
 template <class Args>
 void check_rest(const Args& given, const Args& planned) {
-  const auto check = [](std::string_view name, bool equal, std::string found, std::string need) {
-    if (!equal) throw ValueError(complaint(name, std::move(found), std::move(need), made_so));
+  const auto check = [](std::string_view name, bool equal, std::string_view found,
+                        std::string_view need) {
+    if (!equal) throw ValueError(complaint(name, found, need, made_so));
   };
   const auto number = [&](std::string_view name, auto found, auto need) {
     check(name, found == need, to_text(static_cast<std::int64_t>(found)),
@@ -207,7 +209,8 @@ struct PlanMaker {
     }
     state->problem = make_problem(example);
     if (example.a.values.device.kind != DeviceKind::cpu) {
-      std::optional<plan::Prepared> made = ops::prepare(example, state->options);
+      std::optional<plan::Prepared> made =
+          ops::prepare(example, state->options, ops::GroupValues::unread);
       state->report = report_of(example, state->options, made);
       if (made) state->call = std::move(made->call);
     } else {

@@ -12,12 +12,19 @@
 
 namespace deepgemm::ops {
 
-// Makes every check but that of the values in group vectors, plans and loads. Nothing where there
-// is nothing to compute. The arrays are on a CUDA device.
-std::optional<plan::Prepared> prepare(const GemmArgs& args, const CallOptions& options);
-std::optional<plan::Prepared> prepare(const GroupedArgs& args, const CallOptions& options);
-std::optional<plan::Prepared> prepare(const MaskedArgs& args, const CallOptions& options);
-std::optional<plan::Prepared> prepare(const KGroupedArgs& args, const CallOptions& options);
+// Whether the values of a group vector are looked at, if DEEPGEMM_CHECK_GROUPS says so.
+enum class GroupValues : bool { unread, checked };
+
+// Makes every check, plans and loads. Nothing where there is nothing to compute. The arrays are on
+// a CUDA device.
+std::optional<plan::Prepared> prepare(const GemmArgs& args, const CallOptions& options,
+                                      GroupValues values);
+std::optional<plan::Prepared> prepare(const GroupedArgs& args, const CallOptions& options,
+                                      GroupValues values);
+std::optional<plan::Prepared> prepare(const MaskedArgs& args, const CallOptions& options,
+                                      GroupValues values);
+std::optional<plan::Prepared> prepare(const KGroupedArgs& args, const CallOptions& options,
+                                      GroupValues values);
 
 // If DEEPGEMM_CHECK_GROUPS is set: the values of the group vector, as groups.hpp says. The rest of
 // the arguments is checked already.
@@ -35,8 +42,7 @@ void run_on_gpu(const Args& args, const CallOptions& options) {
   const std::uint64_t hash = facts.signature.hash();
   plan::PreparedCall* call = plan::find_call(facts.signature, hash);
   if (call == nullptr) {
-    std::optional<plan::Prepared> made = prepare(args, options);
-    check_group_values(args, options.stream);
+    std::optional<plan::Prepared> made = prepare(args, options, GroupValues::checked);
     if (!made) return;
     call = &plan::keep_call(facts.signature, hash, std::move(made->call));
   } else {

@@ -1,5 +1,6 @@
 #include "plan/call_facts.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -70,8 +71,8 @@ void add_granularity(Signature& signature, const std::optional<Granularity>& gra
 // What is set, then the numbers and the name.
 void add_policy(Signature& signature, const Policy& policy) {
   const std::optional<int>* const numbers[] = {
-      &policy.tile_m,    &policy.tile_n,       &policy.stages,    &policy.cluster_m,
-      &policy.cluster_n, &policy.consumers,    &policy.consumers_n, &policy.group,
+      &policy.tile_m,       &policy.tile_n,    &policy.stages,      &policy.cluster_m,
+      &policy.cluster_n,    &policy.consumers, &policy.consumers_n, &policy.group,
       &policy.stage_blocks, &policy.cluster_k, &policy.ctas_per_sm, &policy.num_sms};
   std::uint64_t set = 0, bit = 1;
   const auto add_bit = [&](bool value) {
@@ -87,7 +88,7 @@ void add_policy(Signature& signature, const Policy& policy) {
   char name[16] = {};
   if (policy.kernel) {
     if (policy.kernel->size() >= sizeof(name)) return signature.refuse();  // no kernel's name
-    std::memcpy(name, policy.kernel->data(), policy.kernel->size());
+    std::copy(policy.kernel->begin(), policy.kernel->end(), name);
     set |= static_cast<std::uint64_t>(policy.kernel->size()) << 32;
   }
   signature.add(set);

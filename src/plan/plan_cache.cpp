@@ -69,9 +69,9 @@ PreparedCall& keep_call(const Signature& signature, std::uint64_t hash, Prepared
 std::size_t kept_calls() {
   std::size_t count = 0;
   for (const Set& set : sets()) {
-    count += static_cast<std::size_t>(
-        std::count_if(set.entries.begin(), set.entries.end(),
-                      [](const auto& entry) { return entry != nullptr; }));
+    count +=
+        static_cast<std::size_t>(std::count_if(set.entries.begin(), set.entries.end(),
+                                               [](const auto& entry) { return entry != nullptr; }));
   }
   return count;
 }

@@ -9,8 +9,8 @@ namespace deepgemm::plan {
 // launched product by product takes up to 16 times that. A thread that never calls keeps nothing.
 inline constexpr std::size_t most_prepared_calls = 1024;
 
-// The thread's prepared call of this signature, or null. Valid until its next keep_call(). `hash` is
-// the signature's.
+// The thread's prepared call of this signature, or null. Valid until its next keep_call(). `hash`
+// is the signature's.
 PreparedCall* find_call(const Signature& signature, std::uint64_t hash);
 // Remembers it, in the place of an older one if need be. The signature is one that was not found.
 PreparedCall& keep_call(const Signature& signature, std::uint64_t hash, PreparedCall call);

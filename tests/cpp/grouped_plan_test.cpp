@@ -363,8 +363,8 @@ TEST_CASE("a repeated grouped call encodes nothing, and an out that overlaps is 
   GroupedArgs args = rows_args();
   grouped_gemm(args);
   const int encoded = state.count("cuTensorMapEncodeTiled");
-  for (TensorView* view : {&args.a.values, &args.b.values, &*args.a.sf, &*args.b.sf, &args.out,
-                           &args.groups}) {
+  for (TensorView* view :
+       {&args.a.values, &args.b.values, &*args.a.sf, &*args.b.sf, &args.out, &args.groups}) {
     test::PlannedProduct::shift(*view, 1 << 20);
   }
   const auto found = test::launches_of([&] { grouped_gemm(args); });

@@ -66,7 +66,8 @@ KGroupedArgs k_args() {
 
 }  // namespace
 
-TEST_CASE("a plan launches what the operation would, on its stream, and making it launches nothing") {
+TEST_CASE(
+    "a plan launches what the operation would, on its stream, and making it launches nothing") {
   testing::CacheDirectory directory;
   testing::use_fake_nvrtc();
   fake::CudaState& state = fake::use_fake_driver();
@@ -161,7 +162,9 @@ TEST_CASE("a call that differs from the example is refused by name") {
   CHECK(contains(message([](GemmArgs& a) { a.c.reset(); }), "c: found none"));
 }
 
-TEST_CASE("a plan needs the place of arrays within 16 bytes, and strides only where they mean something") {
+TEST_CASE(
+    "a plan needs the place of arrays within 16 bytes, and strides only where they mean "
+    "something") {
   testing::CacheDirectory directory;
   testing::use_fake_nvrtc();
   fake::use_fake_driver();
@@ -204,8 +207,8 @@ TEST_CASE("one plan in 8 threads, each call with its own arrays and stream") {
       for (int i = 0; i < 200; ++i) {
         move(args, 4096);
         const auto found = launches_of([&] { plan.run(args, stream); });
-        const auto* params = reinterpret_cast<const device::GemmParams*>(
-            found.at(0).parameters.data());
+        const auto* params =
+            reinterpret_cast<const device::GemmParams*>(found.at(0).parameters.data());
         if (found.size() != 1 || found[0].stream != stream || params->out_data != args.out.data)
           ++wrong[t];
       }
@@ -228,7 +231,8 @@ TEST_CASE("a plan of host memory runs the reference, with the same checks") {
   CHECK(out[3] == 5);
   CHECK(plan.explain().kernel == "cpu");
   args.out.data = a + 1;
-  CHECK(contains(message_of<ValueError>([&] { plan.run(args); }), "out: found memory that overlaps"));
+  CHECK(
+      contains(message_of<ValueError>([&] { plan.run(args); }), "out: found memory that overlaps"));
   args.out = make_view(out, DType::float32, {1, 2});
   CHECK(contains(message_of<ValueError>([&] { plan.run(args); }), "out: found shape [1, 2], need"));
 }

@@ -39,11 +39,11 @@ inline Launches launches_of(const std::function<void()>& call) {
     const auto bytes = [](const void* data, std::size_t size) {
       return std::string(static_cast<const char*>(data), size);
     };
-    recorded->push_back({launch.function, launch.context, launch.grid, launch.block,
-                         launch.shared_bytes, launch.stream,
-                         bytes(launch.attributes.data(),
-                               launch.attributes.size() * sizeof(CUlaunchAttribute)),
-                         bytes(launch.parameters, sizeof(deepgemm::device::GemmParams))});
+    recorded->push_back(
+        {launch.function, launch.context, launch.grid, launch.block, launch.shared_bytes,
+         launch.stream,
+         bytes(launch.attributes.data(), launch.attributes.size() * sizeof(CUlaunchAttribute)),
+         bytes(launch.parameters, sizeof(deepgemm::device::GemmParams))});
   };
   call();
   return made;

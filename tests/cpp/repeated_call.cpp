@@ -43,7 +43,8 @@ int main(int count, char** words) {
   PlannedProduct::shift(other.args.out, 4096);
   GroupedArgs groups, others;
   groups.a = one.args.a, others.a = other.args.a;
-  groups.b.values = make_view(one.args.b.values.data, DType::float8_e4m3fn, {4, 512, 512}, test::gpu);
+  groups.b.values =
+      make_view(one.args.b.values.data, DType::float8_e4m3fn, {4, 512, 512}, test::gpu);
   groups.b.sf = make_view(one.args.b.sf->data, DType::float32, {4, 4, 4}, test::gpu);
   others.b = groups.b;
   groups.out = one.args.out, others.out = other.args.out;

@@ -19,5 +19,6 @@ def test_a_row_for_each_path(tmp_path: Path) -> None:
     assert not report.problems(content)
     assert [row["path"] for row in content["rows"]] == ["python", "plan", "cpp"]
     for row in content["rows"]:
-        assert row["us"] > 0 and row["launch_us"] > 0
+        assert row["us"] > 0
+        assert row["launch_us"] > 0
     assert len({row["launch_us"] for row in content["rows"]}) == 1

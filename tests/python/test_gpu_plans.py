@@ -40,6 +40,7 @@ def dense(place: Place) -> None:
     """Of both kernels: a plan, and calls that find what an earlier one left, with new arrays."""
     rng = np.random.default_rng(1)
     for m, n, k in ((8, 256, 512), (200, 384, 256)):
+
         def arrays(m: int = m, n: int = n, k: int = k) -> tuple[Any, Any]:
             a = scaled(place, rng, m, k, (1, 128))
             return a, scaled(place, rng, n, k, (128, 128))

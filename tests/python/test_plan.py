@@ -101,7 +101,11 @@ def test_plans_of_the_forms_of_groups(rng):
         ({"b": lambda a, b: (b.values[:, :128], b.sf[:, :1])}, ValueError, "b: found shape"),
         ({"a": lambda a, b: (np.asfortranarray(a.values), a.sf)}, ValueError, "a: found strides"),
         ({"a": lambda a, b: a.values}, ValueError, "sfa: found none, need"),
-        ({"a": lambda a, b: a.values.astype("float32")}, TypeError, "a: found float32, need float8"),
+        (
+            {"a": lambda a, b: a.values.astype("float32")},
+            TypeError,
+            "a: found float32, need float8",
+        ),
         ({"a": lambda a, b: (a.values, 2.0)}, ValueError, "sfa: found none, need"),
         ({"c": lambda a, b: np.zeros((24, 40), np.float32)}, ValueError, "c: found .*need none"),
     ],
