@@ -14,7 +14,7 @@ namespace {
 
 std::int64_t granularity_part(nb::handle value, const char* argument) {
   if (value.is_none()) return Granularity::whole;
-  if (PyIndex_Check(value.ptr())) {
+  if (PyLong_CheckExact(value.ptr()) || PyIndex_Check(value.ptr())) {
     const std::int64_t part = parse_integer(value, argument);
     if (part >= 0) return part;
   }

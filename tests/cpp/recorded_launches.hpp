@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,24 +28,32 @@ using Launches = std::vector<RecordedLaunch>;
 
 inline thread_local Launches* recorded = nullptr;
 
+// Makes the fake driver tell this thread's `recorded` of each launch.
+inline void record_launches() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    deepgemm::fake::use_fake_driver().on_launch = [](const deepgemm::fake::LaunchCall& launch) {
+      if (recorded == nullptr) return;
+      const auto bytes = [](const void* data, std::size_t size) {
+        return std::string(static_cast<const char*>(data), size);
+      };
+      recorded->push_back(
+          {launch.function, launch.context, launch.grid, launch.block, launch.shared_bytes,
+           launch.stream,
+           bytes(launch.attributes.data(), launch.attributes.size() * sizeof(CUlaunchAttribute)),
+           bytes(launch.parameters, sizeof(deepgemm::device::GemmParams))});
+    };
+  });
+}
+
 // What `call` launches in this thread. Products alone: their parameters lie in memory of one size.
 inline Launches launches_of(const std::function<void()>& call) {
+  record_launches();
   Launches made;
   struct Scope {
     explicit Scope(Launches* launches) { recorded = launches; }
     ~Scope() { recorded = nullptr; }  // the call may throw
   } const scope(&made);
-  deepgemm::fake::use_fake_driver().on_launch = [](const deepgemm::fake::LaunchCall& launch) {
-    if (recorded == nullptr) return;
-    const auto bytes = [](const void* data, std::size_t size) {
-      return std::string(static_cast<const char*>(data), size);
-    };
-    recorded->push_back(
-        {launch.function, launch.context, launch.grid, launch.block, launch.shared_bytes,
-         launch.stream,
-         bytes(launch.attributes.data(), launch.attributes.size() * sizeof(CUlaunchAttribute)),
-         bytes(launch.parameters, sizeof(deepgemm::device::GemmParams))});
-  };
   call();
   return made;
 }
