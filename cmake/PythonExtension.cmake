@@ -3,7 +3,8 @@ find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module)
 find_package(nanobind CONFIG REQUIRED)
 file(GLOB deepgemm_binding_sources CONFIGURE_DEPENDS
      "${CMAKE_CURRENT_SOURCE_DIR}/src/bindings/*.cpp")
-nanobind_add_module(_ext NB_STATIC NB_SUPPRESS_WARNINGS ${deepgemm_binding_sources})
+# NOMINSIZE: nanobind would compile with -Os, which costs a third of a call.
+nanobind_add_module(_ext NB_STATIC NOMINSIZE NB_SUPPRESS_WARNINGS ${deepgemm_binding_sources})
 target_include_directories(_ext PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/src")
 target_link_libraries(_ext PRIVATE deepgemm deepgemm_flags)
 set_target_properties(_ext PROPERTIES INSTALL_RPATH "$ORIGIN/lib")

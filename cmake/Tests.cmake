@@ -30,6 +30,13 @@ foreach(source IN LISTS deepgemm_tests)
   add_test(NAME ${test_name} COMMAND ${test_name})
   set_tests_properties(${test_name} PROPERTIES TIMEOUT 300)
 endforeach()
+# What valgrind counts the instructions of (tests/python/test_call_cost.py).
+add_executable(repeated_call tests/cpp/repeated_call.cpp)
+target_include_directories(repeated_call PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/tests/cpp")
+target_link_libraries(repeated_call PRIVATE deepgemm_internal)
+add_dependencies(repeated_call fake_cuda fake_nvrtc)
+target_compile_definitions(repeated_call PRIVATE FAKE_DRIVER_PATH="$<TARGET_FILE:fake_cuda>"
+                                                 FAKE_NVRTC_PATH="$<TARGET_FILE:fake_nvrtc>")
 # 32 threads pose as a warp there.
 target_include_directories(warp_lanes_test BEFORE
                            PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/tests/cpp/fake_warp")

@@ -7,6 +7,7 @@
 #include "deepgemm/error.hpp"
 #include "deepgemm/gemm.hpp"
 #include "deepgemm/grouped.hpp"
+#include "deepgemm/plan.hpp"
 #include "deepgemm/problem.hpp"
 #include "deepgemm/quantize.hpp"
 #include "deepgemm/runtime.hpp"

@@ -91,6 +91,15 @@ DEEPGEMM_API KernelReport prepare_quantize(const TensorView& values, const Granu
                                            const ReportOptions& options = {});
 DEEPGEMM_API KernelReport explain_dequantize(const ReportOptions& options = {});
 DEEPGEMM_API KernelReport prepare_dequantize(const ReportOptions& options = {});
+// What a repeated call costs the CPU from C++, and what of it is the driver's launch: medians over
+// `samples` loops of `calls` calls each, in microseconds. Runs the product, and waits for the
+// stream between the loops. ValueError if the arrays are not on a GPU, or nothing is computed.
+struct CallCost {
+  double call_us = 0;
+  double launch_us = 0;  // the same launches with nothing around them
+};
+DEEPGEMM_API CallCost measure_call(const GemmArgs& args, const CallOptions& options, int calls,
+                                   int samples);
 // Every config that the heuristics can select, as reports whose `kernel`/`config` name it.
 DEEPGEMM_API std::vector<KernelReport> selectable_kernels();
 // Compiles selectable_kernels()[index] with ptxas -v, touching no cache; returns the log.

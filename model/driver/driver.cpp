@@ -247,6 +247,16 @@ CUresult TensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint
   return CUDA_SUCCESS;
 }
 
+CUresult TensorMapReplaceAddress(CUtensorMap* map, void* address) {
+  sm90::TensorMapBytes bytes{};
+  std::memcpy(&bytes, map, sizeof(bytes));
+  if (bytes.magic != sm90::tensor_map_magic || reinterpret_cast<std::uintptr_t>(address) % 16 != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  bytes.address = static_cast<std::uint8_t*>(address);
+  std::memcpy(map, &bytes, sizeof(bytes));
+  return CUDA_SUCCESS;
+}
+
 CUresult MemAlloc(CUdeviceptr* address, std::size_t bytes) {
   *address = sm90::allocate(bytes);
   return *address != 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -307,6 +317,7 @@ const std::map<std::string, void*>& entry_points() {
       {"cuFuncLoad", address_of(FuncLoad)},
       {"cuLaunchKernelEx", address_of(LaunchKernelEx)},
       {"cuTensorMapEncodeTiled", address_of(TensorMapEncodeTiled)},
+      {"cuTensorMapReplaceAddress", address_of(TensorMapReplaceAddress)},
       {"cuMemAlloc", address_of(MemAlloc)},
       {"cuMemFree", address_of(MemFree)},
       {"cuMemcpyHtoD", address_of(MemcpyHtoD)},

@@ -22,11 +22,13 @@ _HOME = {
     "view": "_view",
     "View": "_view",
     "DeviceArray": "_library",
+    "Plan": "_library",
     "Policy": "_library",
     "Error": "_library",
     "CompileError": "_library",
     "DriverError": "_library",
     "options": "_options",
+    "plan": "_plan",
     "set_options": "_options",
     "get_options": "_options",
     "Report": "_runtime",
@@ -44,6 +46,7 @@ __all__ = [
     "DeviceArray",
     "DriverError",
     "Error",
+    "Plan",
     "Policy",
     "Quantized",
     "Report",
@@ -61,6 +64,7 @@ __all__ = [
     "layout",
     "masked_gemm",
     "options",
+    "plan",
     "quantize",
     "set_options",
     "synchronize",
@@ -72,8 +76,9 @@ if TYPE_CHECKING:
     from deepgemm import layout
     from deepgemm._gemm import gemm
     from deepgemm._grouped import grouped_gemm, k_grouped_gemm, masked_gemm
-    from deepgemm._library import CompileError, DeviceArray, DriverError, Error, Policy
+    from deepgemm._library import CompileError, DeviceArray, DriverError, Error, Plan, Policy
     from deepgemm._options import get_options, options, set_options
+    from deepgemm._plan import plan
     from deepgemm._quantize import Quantized, dequantize, quantize
     from deepgemm._runtime import (
         Report,

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from deepgemm._runtime import Report
+
 class Error(RuntimeError):
     """Something outside the caller's arguments failed: driver, device, compiler."""
 
@@ -120,76 +122,101 @@ class Policy:
 def gemm(
     a: object,
     b: object,
-    out: object,
-    c: object,
-    bias: object,
-    activation: object,
-    alpha: float,
-    out_dtype: object,
-    out_scale: object,
-    layout: object,
-    granularity: object,
-    policy: object,
-    stream: object,
+    out: object = None,
+    c: object = None,
+    bias: object = None,
+    activation: object = None,
+    alpha: object = 1.0,
+    out_dtype: object = None,
+    out_scale: object = None,
+    layout: object = "nt",
+    granularity: object = None,
+    policy: object = None,
+    stream: object = None,
     accumulate_in_f64: bool = False,
 ) -> Any:
-    """See deepgemm.gemm, which gives the arguments their defaults."""
+    """See deepgemm.gemm."""
 
 def grouped_gemm(
     a: object,
     b: object,
-    group_sizes: object,
-    out: object,
-    group_offsets: object,
-    group_ends: object,
-    alignment: int,
-    labels: object,
-    c: object,
-    bias: object,
-    activation: object,
-    alpha: float,
-    out_dtype: object,
-    layout: object,
-    granularity: object,
-    policy: object,
-    stream: object,
+    group_sizes: object = None,
+    out: object = None,
+    group_offsets: object = None,
+    group_ends: object = None,
+    alignment: int = 1,
+    labels: object = None,
+    c: object = None,
+    bias: object = None,
+    activation: object = None,
+    alpha: object = 1.0,
+    out_dtype: object = None,
+    layout: object = "nt",
+    granularity: object = None,
+    policy: object = None,
+    stream: object = None,
     accumulate_in_f64: bool = False,
 ) -> Any:
-    """See deepgemm.grouped_gemm, which gives the arguments their defaults."""
+    """See deepgemm.grouped_gemm."""
 
 def masked_gemm(
     a: object,
     b: object,
     rows: object,
-    out: object,
-    expected_rows: object,
-    c: object,
-    bias: object,
-    activation: object,
-    alpha: float,
-    out_dtype: object,
-    layout: object,
-    granularity: object,
-    policy: object,
-    stream: object,
+    out: object = None,
+    expected_rows: int | None = None,
+    c: object = None,
+    bias: object = None,
+    activation: object = None,
+    alpha: object = 1.0,
+    out_dtype: object = None,
+    layout: object = "nt",
+    granularity: object = None,
+    policy: object = None,
+    stream: object = None,
     accumulate_in_f64: bool = False,
 ) -> Any:
-    """See deepgemm.masked_gemm, which gives the arguments their defaults."""
+    """See deepgemm.masked_gemm."""
 
 def k_grouped_gemm(
     a: object,
     b: object,
     k_sizes: object,
-    out: object,
-    c: object,
-    alpha: float,
-    out_dtype: object,
-    layout: object,
-    policy: object,
-    stream: object,
+    out: object = None,
+    c: object = None,
+    alpha: object = 1.0,
+    out_dtype: object = None,
+    layout: object = "nt",
+    policy: object = None,
+    stream: object = None,
     accumulate_in_f64: bool = False,
 ) -> Any:
-    """See deepgemm.k_grouped_gemm, which gives the arguments their defaults."""
+    """See deepgemm.k_grouped_gemm."""
+
+class Plan:
+    """A prepared call: see deepgemm.plan."""
+
+    def __call__(self, *arrays: object, **named: object) -> Any: ...
+    def explain(self) -> Report:
+        """Return the deepgemm.Report of what was chosen, and why."""
+    @property
+    def config(self) -> str:
+        """The config of its kernel, in words."""
+    @property
+    def problem(self) -> dict[str, Any]:
+        """What it computes: op, extents, dtypes, layout, ..."""
+
+def plan_gemm(*args: object, **options: object) -> Plan:
+    """A Plan of deepgemm.gemm, whose arguments it takes."""
+
+def plan_grouped_gemm(*args: object, **options: object) -> Plan:
+    """A Plan of deepgemm.grouped_gemm, whose arguments it takes."""
+
+def plan_masked_gemm(*args: object, **options: object) -> Plan:
+    """A Plan of deepgemm.masked_gemm, whose arguments it takes."""
+
+def plan_k_grouped_gemm(*args: object, **options: object) -> Plan:
+    """A Plan of deepgemm.k_grouped_gemm, whose arguments it takes."""
 
 class View:
     """An array read as another dtype of the same element size."""
@@ -332,6 +359,13 @@ def report_shape(
 ) -> dict[str, Any]:
     """
     The same for aligned arrays of these shapes; a granularity of None means no sf.
+    """
+
+def measure_call(
+    a: object, b: object, out: object, stream: object, calls: int, samples: int
+) -> dict[str, float]:
+    """
+    What one gemm costs the CPU from C++, and the driver's launch in it: microseconds.
     """
 
 def dtype_name(dtype: object) -> str:

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from deepgemm._library import Policy, as_policy, ext
+from deepgemm._library import Policy, compiled, ext
 
 
+@compiled(ext.gemm)
 def gemm(
     a: Any,
     b: Any,
@@ -59,9 +60,4 @@ def gemm(
         ValueError: shape, stride, value, device, granularity, or a policy that cannot be had.
         TypeError: dtype, or no array. deepgemm.Error: driver, device or compiler.
     """
-    if isinstance(policy, dict):
-        policy = as_policy(policy)
-    return ext.gemm(
-        a, b, out, c, bias, activation, alpha, out_dtype, out_scale, layout, granularity, policy,
-        stream,
-    )  # fmt: skip
+    raise NotImplementedError  # compiled: see the decorator

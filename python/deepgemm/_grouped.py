@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from deepgemm._library import Policy, as_policy, ext
+from deepgemm._library import Policy, compiled, ext
 
 
+@compiled(ext.grouped_gemm)
 def grouped_gemm(
     a: Any,
     b: Any,
@@ -60,12 +61,10 @@ def grouped_gemm(
             Set the environment variable ``DEEPGEMM_CHECK_GROUPS`` to find them there.
         TypeError: dtype, or no array. deepgemm.Error: driver, device or compiler.
     """
-    return ext.grouped_gemm(
-        a, b, group_sizes, out, group_offsets, group_ends, alignment, labels, c, bias, activation,
-        alpha, out_dtype, layout, granularity, as_policy(policy), stream,
-    )  # fmt: skip
+    raise NotImplementedError  # compiled: see the decorator
 
 
+@compiled(ext.masked_gemm)
 def masked_gemm(
     a: Any,
     b: Any,
@@ -109,12 +108,10 @@ def masked_gemm(
             for, as in :func:`grouped_gemm`: wrong ones give wrong rows, within the arrays.
         TypeError: dtype, or no array. deepgemm.Error: driver, device or compiler.
     """
-    return ext.masked_gemm(
-        a, b, rows, out, expected_rows, c, bias, activation, alpha, out_dtype, layout, granularity,
-        as_policy(policy), stream,
-    )  # fmt: skip
+    raise NotImplementedError  # compiled: see the decorator
 
 
+@compiled(ext.k_grouped_gemm)
 def k_grouped_gemm(
     a: Any,
     b: Any,
@@ -162,6 +159,4 @@ def k_grouped_gemm(
             for, as in :func:`grouped_gemm`: wrong ones give wrong numbers, within the arrays.
         TypeError: dtype, or no array. deepgemm.Error: driver, device or compiler.
     """
-    return ext.k_grouped_gemm(
-        a, b, k_sizes, out, c, alpha, out_dtype, layout, as_policy(policy), stream
-    )
+    raise NotImplementedError  # compiled: see the decorator

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "bindings/errors.hpp"
+#include "bindings/gemm_arguments.hpp"
 #include "bindings/scalars.hpp"
 
 namespace deepgemm::bindings {
@@ -13,7 +14,7 @@ namespace {
 
 std::int64_t granularity_part(nb::handle value, const char* argument) {
   if (value.is_none()) return Granularity::whole;
-  if (PyIndex_Check(value.ptr())) {
+  if (PyLong_CheckExact(value.ptr()) || PyIndex_Check(value.ptr())) {
     const std::int64_t part = parse_integer(value, argument);
     if (part >= 0) return part;
   }
@@ -27,6 +28,8 @@ bool is_sequence(nb::handle object) {
 
 // The items, held: Python code that runs while one is read may empty the caller's list.
 nb::tuple items_of(nb::handle sequence) {
+  // A named tuple too, which PySequence_Tuple() would copy.
+  if (PyTuple_Check(sequence.ptr())) return nb::borrow<nb::tuple>(sequence);
   PyObject* items = PySequence_Tuple(sequence.ptr());
   if (items == nullptr) nb::raise_python_error();
   return nb::steal<nb::tuple>(items);
@@ -152,6 +155,9 @@ Layout parse_layout(nb::handle layout) {
 
 std::optional<Policy> parse_policy(nb::handle policy) {
   if (policy.is_none()) return std::nullopt;
+  if (PyDict_Check(policy.ptr())) {
+    return parse_policy(nb::module_::import_("deepgemm._library").attr("as_policy")(policy));
+  }
   if (!nb::isinstance<Policy>(policy) || !nb::inst_ready(policy)) {
     throw TypeError(complaint("policy", "an object of type " + type_name_of(policy),
                               "a deepgemm.Policy or a dict of its fields"));
@@ -228,6 +234,39 @@ GemmCall import_gemm(const GemmHandles& handles) {
   call.out_dtype =
       resolve_out_dtype(call.out, handles.out_dtype, default_out_dtype(call.args.a.values.dtype));
   return call;
+}
+
+GemmArguments::GemmArguments(PyObject* const* args, std::size_t count, PyObject* names) {
+  static const auto* const parameters = new Parameters("gemm", 2, 3,
+                                                       {{"a"},
+                                                        {"b"},
+                                                        {"out"},
+                                                        {"c"},
+                                                        {"bias"},
+                                                        {"activation"},
+                                                        {"alpha", PyFloat_FromDouble(1)},
+                                                        {"out_dtype"},
+                                                        {"out_scale"},
+                                                        {"layout", PyUnicode_FromString("nt")},
+                                                        {"granularity"},
+                                                        {"policy"},
+                                                        {"stream"},
+                                                        {"accumulate_in_f64", Py_False}});
+  parameters->read(args, static_cast<std::size_t>(PyVectorcall_NARGS(count)), names, at);
+}
+
+GemmHandles GemmArguments::handles() const {
+  return {at[a],     at[b],         at[out],       at[c],      at[bias],       at[activation],
+          at[alpha], at[out_dtype], at[out_scale], at[layout], at[granularity]};
+}
+
+std::optional<Output> allocate_out(GemmCall& call) {
+  if (call.out) return std::nullopt;
+  const Array& like = call.a.values;
+  Output output = call.batched ? allocate_like(like, call.out_dtype, {call.batch, call.m, call.n})
+                               : allocate_like(like, call.out_dtype, {call.m, call.n});
+  call.args.out = output.array.view;
+  return output;
 }
 
 }  // namespace deepgemm::bindings

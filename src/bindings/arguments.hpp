@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "bindings/tensor_import.hpp"
+#include "bindings/tensor_output.hpp"
 #include "deepgemm/gemm.hpp"
 #include "deepgemm/scaling.hpp"
 
@@ -35,7 +36,8 @@ void turn_granularities(Layout layout, Operand& a, Operand& b);
 
 Activation parse_activation(nb::handle activation);
 Layout parse_layout(nb::handle layout);
-// A copy, since the caller's may change while the GIL is released; nothing for None.
+// A Policy or a dict of its fields. A copy, since the caller's may change while the GIL is
+// released; nothing for None.
 std::optional<Policy> parse_policy(nb::handle policy);
 
 // bfloat16, but float16 and float32 of an `a` of those.
@@ -60,6 +62,8 @@ struct GemmCall {
 // Imports everything; `out` stays unset if None was given, with its shape and out_dtype to allocate
 // it.
 GemmCall import_gemm(const GemmHandles& handles);
+// A new out where none was given, which `call.args` then has.
+std::optional<Output> allocate_out(GemmCall& call);
 
 // Options of this thread (deepgemm.options), for a device; the stream is the caller's.
 CallOptions call_options(Device device);

@@ -14,6 +14,7 @@ void bind_device_array(nb::module_& module);
 void bind_options(nb::module_& module);
 void bind_gemm(nb::module_& module);
 void bind_grouped(nb::module_& module);
+void bind_plan(nb::module_& module);
 void bind_quantize(nb::module_& module);
 void bind_runtime(nb::module_& module);
 void bind_reports(nb::module_& module);

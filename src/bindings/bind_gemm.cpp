@@ -7,6 +7,8 @@
 #include "bindings/arguments.hpp"
 #include "bindings/bind.hpp"
 #include "bindings/errors.hpp"
+#include "bindings/fast_call.hpp"
+#include "bindings/gemm_arguments.hpp"
 #include "bindings/scalars.hpp"
 #include "bindings/tensor_output.hpp"
 
@@ -15,24 +17,16 @@ namespace {
 
 using namespace nb::literals;
 
-nb::object gemm_binding(nb::handle a, nb::handle b, nb::handle out, nb::handle c, nb::handle bias,
-                        nb::handle activation, nb::handle alpha, nb::handle out_dtype,
-                        nb::handle out_scale, nb::handle layout, nb::handle granularity,
-                        nb::handle policy, nb::handle stream, nb::handle accumulate_in_f64) {
-  GemmCall call = import_gemm(
-      {a, b, out, c, bias, activation, alpha, out_dtype, out_scale, layout, granularity});
+nb::object gemm_of(const GemmArguments& arguments) {
+  using enum GemmArguments::Index;
+  GemmCall call = import_call(arguments);
   const Array& like = call.a.values;
   CallOptions options = call_options(like.view.device);
-  options.stream = find_stream(stream, like);
-  const std::optional<Policy> chosen = parse_policy(policy);
+  options.stream = find_stream(arguments.at[stream], like);
+  const std::optional<Policy> chosen = parse_policy(arguments.at[policy]);
   if (chosen) options.policy = &*chosen;
-  options.accumulate_in_f64 = parse_flag(accumulate_in_f64, "accumulate_in_f64");
-  std::optional<Output> output;
-  if (!call.out) {
-    output = call.batched ? allocate_like(like, call.out_dtype, {call.batch, call.m, call.n})
-                          : allocate_like(like, call.out_dtype, {call.m, call.n});
-    call.args.out = output->array.view;
-  }
+  options.accumulate_in_f64 = parse_flag(arguments.at[accumulate_in_f64], "accumulate_in_f64");
+  std::optional<Output> output = allocate_out(call);
   {
     // Why always: it runs on the CPU, or may compile a kernel for a third of a second; PyTorch
     // releases the GIL in every operator for the same reason.
@@ -40,7 +34,11 @@ nb::object gemm_binding(nb::handle a, nb::handle b, nb::handle out, nb::handle c
     gemm(call.args, options);
   }
   if (output) return finish(*output, like, options.stream);
-  return nb::borrow(out);
+  return nb::borrow(arguments.at[out]);
+}
+
+PyObject* call_gemm(PyObject*, PyObject* const* args, std::size_t count, PyObject* names) {
+  return guarded([&] { return gemm_of(GemmArguments(args, count, names)); });
 }
 
 struct IntField {
@@ -137,15 +135,7 @@ void bind_policy(nb::module_& module) {
 
 void bind_gemm(nb::module_& module) {
   bind_policy(module);
-  module.def("gemm", &gemm_binding, "a"_a.none(), "b"_a.none(), "out"_a.none(), "c"_a.none(),
-             "bias"_a.none(), "activation"_a.none(), "alpha"_a.none(), "out_dtype"_a.none(),
-             "out_scale"_a.none(), "layout"_a.none(), "granularity"_a.none(), "policy"_a.none(),
-             "stream"_a.none(), "accumulate_in_f64"_a = false,
-             nb::sig("def gemm(a: object, b: object, out: object, c: object, bias: object, "
-                     "activation: object, alpha: float, out_dtype: object, out_scale: object, "
-                     "layout: object, granularity: object, policy: object, stream: object, "
-                     "accumulate_in_f64: bool = False) -> typing.Any"),
-             "See deepgemm.gemm, which gives the arguments their defaults.");
+  module.attr("gemm") = make_operation(&call_gemm);
 }
 
 }  // namespace deepgemm::bindings

@@ -136,6 +136,25 @@ nb::dict report_shape(nb::handle m_given, nb::handle n_given, nb::handle k_given
   return report(args, policy, device, {}, compile);
 }
 
+nb::dict measure_call_binding(nb::handle a, nb::handle b, nb::handle out, nb::handle stream,
+                              int calls, int samples) {
+  const nb::float_ alpha(1.0);
+  const nb::str layout("nt");
+  GemmCall call = import_gemm({a, b, out, nb::none(), nb::none(), nb::none(), alpha, nb::none(),
+                               nb::none(), layout, nb::none()});
+  CallOptions options = call_options(call.args.a.values.device);
+  options.stream = find_stream(stream, call.a.values);
+  CallCost cost;
+  {
+    const nb::gil_scoped_release released;
+    cost = measure_call(call.args, options, calls, samples);
+  }
+  nb::dict result;
+  result["call_us"] = cost.call_us;
+  result["launch_us"] = cost.launch_us;
+  return result;
+}
+
 nb::list selectable() {
   nb::list result;
   for (const KernelReport& kernel : selectable_kernels()) result.append(to_dict(kernel));
@@ -182,6 +201,11 @@ void bind_reports(nb::module_& module) {
                      "object, activation: object, c: bool, bias: bool, policy: object, device: "
                      "int | None, compile: bool) -> dict[str, typing.Any]"),
              "The same for aligned arrays of these shapes; a granularity of None means no sf.");
+  module.def("measure_call", &measure_call_binding, "a"_a, "b"_a, "out"_a, "stream"_a.none(),
+             "calls"_a, "samples"_a,
+             nb::sig("def measure_call(a: object, b: object, out: object, stream: object, calls: "
+                     "int, samples: int) -> dict[str, float]"),
+             "What one gemm costs the CPU from C++, and the driver's launch in it: microseconds.");
   module.def(
       "dtype_name", [](nb::handle dtype) { return std::string(name(parse_dtype(dtype, "dtype"))); },
       "dtype"_a.none(), nb::sig("def dtype_name(dtype: object) -> str"),

@@ -1,6 +1,9 @@
 #include "bindings/errors.hpp"
 
+#include <new>
+
 #include "bindings/bind.hpp"
+#include "bindings/fast_call.hpp"
 
 namespace deepgemm::bindings {
 namespace {
@@ -44,6 +47,24 @@ void translate(const std::exception_ptr& pointer, void*) {
 }
 
 }  // namespace
+
+void set_python_error(const std::exception_ptr& pointer) {
+  try {
+    try {
+      translate(pointer, nullptr);  // throws on what is none of ours
+    } catch (nb::python_error& error) {
+      error.restore();
+    } catch (const nb::builtin_exception& error) {
+      PyErr_SetString(PyExc_TypeError, error.what());
+    } catch (const std::bad_alloc&) {
+      PyErr_NoMemory();
+    } catch (const std::exception& error) {
+      PyErr_SetString(PyExc_RuntimeError, error.what());
+    }
+  } catch (...) {
+    PyErr_SetString(PyExc_RuntimeError, "an unknown exception");
+  }
+}
 
 std::string type_name_of(nb::handle object) {
   const nb::handle type = object.type();

@@ -11,6 +11,7 @@ NB_MODULE(_ext, module) {
   bind_options(module);
   bind_gemm(module);
   bind_grouped(module);
+  bind_plan(module);
   bind_view(module);
   bind_device_array(module);
   bind_quantize(module);

@@ -1,7 +1,8 @@
-// What the bindings of explanations share.
+// What the bindings of explanations and plans share.
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>  // in every file: text converts the same way everywhere
 
 #include <optional>
 
@@ -11,6 +12,7 @@ namespace deepgemm::bindings {
 
 namespace nb = nanobind;
 
+// A KernelReport as deepgemm.Report's fields.
 nb::dict to_dict(const KernelReport& report);
 // The named device, else the arrays', else a GPU that is there, else -1: the figures of an H200.
 int device_of(std::optional<int> named, Device arrays);

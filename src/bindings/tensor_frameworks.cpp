@@ -196,14 +196,19 @@ Array import_capsule(nb::handle object, const ArrayType& type, const char* opera
     refuse_capsule(object, operand, "__dlpack__ returned no fresh DLPack capsule");
   }
   if (type.framework == Framework::jax) array.view.read_only = true;
-  if (type.is_torch) refuse_negative(object, array.view.dtype, operand);
+  if (type.is_torch) refuse_negative(object, array.view, operand);
   return array;
 }
 
-void refuse_negative(nb::handle object, DType dtype, const char* operand) {
-  // Only parts of complex tensors can have the bit, and torch refuses to read such a tensor as
-  // another dtype: float8 and bfloat16 need no look, which costs some 50 ns.
+void refuse_negative(nb::handle object, const TensorView& view, const char* operand) {
+  // Only parts of complex tensors have the bit. Torch refuses to read such a tensor as another
+  // dtype, so float8 and bfloat16 need no look, which costs some 50 ns; and the parts lie two
+  // elements apart, so that neither does what has an odd stride.
+  const DType dtype = view.dtype;
   if (dtype != DType::float32 && dtype != DType::float16 && dtype != DType::float64) return;
+  for (int i = 0; i < view.rank; ++i) {
+    if (view.shape[i] > 1 && view.strides[i] % 2 != 0) return;
+  }
   static PyObject* const is_negative =
       nb::object(loaded_module("torch").attr("Tensor").attr("is_neg")).release().ptr();
   const nb::object answer = nb::steal(PyObject_CallOneArg(is_negative, object.ptr()));

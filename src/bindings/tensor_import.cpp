@@ -141,7 +141,7 @@ Array import_exchange(nb::handle object, const ArrayType& type, const char* oper
                                 "a dense tensor with memory"));
     }
     array.view = view_of(tensor, operand);  // copies the borrowed shape and strides
-    if (type.is_torch) refuse_negative(object, array.view.dtype, operand);
+    if (type.is_torch) refuse_negative(object, array.view, operand);
     return array;
   }
   dlpack::ManagedTensorVersioned* managed = nullptr;
@@ -155,7 +155,7 @@ Array import_exchange(nb::handle object, const ArrayType& type, const char* oper
   });
   array.view = view_of(managed->tensor, operand);
   array.view.read_only = (managed->flags & dlpack::flag_read_only) != 0;
-  if (type.is_torch) refuse_negative(object, array.view.dtype, operand);
+  if (type.is_torch) refuse_negative(object, array.view, operand);
   return array;
 }
 
@@ -281,7 +281,9 @@ Array import_output(nb::handle object, const char* operand) {
         complaint(operand, "a jax array, which is immutable", "no out: a new array is returned"));
   }
   if (framework == Framework::exchange || framework == Framework::torch) {
-    const nb::object requires_grad = nb::getattr(array.source, "requires_grad", nb::none());
+    static PyObject* const attribute = PyUnicode_InternFromString("requires_grad");
+    const nb::object requires_grad = nb::steal(PyObject_GetAttr(array.source.ptr(), attribute));
+    if (!requires_grad.is_valid()) PyErr_Clear();
     if (requires_grad.ptr() == Py_True) {
       throw ValueError(complaint(operand, "a tensor that requires grad",
                                  "one that does not: pass out.detach()",

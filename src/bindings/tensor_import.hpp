@@ -72,7 +72,7 @@ void require_rank(std::int64_t rank, const char* operand);  // max_rank at most
 nb::tuple extents_tuple(const std::int64_t* extents, int rank);
 TensorView view_of(const dlpack::Tensor& tensor, const char* operand);
 // PyTorch's lazy negation (x.conj().imag) is a bit of the tensor that no export carries.
-void refuse_negative(nb::handle object, DType dtype, const char* operand);
+void refuse_negative(nb::handle object, const TensorView& view, const char* operand);
 Array import_numpy(nb::handle object, const ArrayType& type, const char* operand);
 Array import_cupy(nb::handle object, const ArrayType& type, const char* operand);
 Array import_capsule(nb::handle object, const ArrayType& type, const char* operand);

@@ -10,7 +10,7 @@ namespace deepgemm {
 namespace {
 
 std::string list_of(const std::array<std::int64_t, max_rank>& values, int count) {
-  return list_text(values.data(), static_cast<std::size_t>(count));
+  return list_text(values.data(), static_cast<std::size_t>(std::clamp(count, 0, max_rank)));
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ struct Api {
   decltype(&cuFuncLoad) FuncLoad;  // CUDA 12.4; null before, then the first launch loads
   decltype(&cuLaunchKernelEx) LaunchKernelEx;
   decltype(&cuTensorMapEncodeTiled) TensorMapEncodeTiled;
+  decltype(&cuTensorMapReplaceAddress) TensorMapReplaceAddress;
   decltype(&cuMemAlloc) MemAlloc;
   decltype(&cuMemFree) MemFree;
   decltype(&cuMemcpyHtoD) MemcpyHtoD;
@@ -109,7 +110,20 @@ struct LaunchShape {
   bool pdl = false;  // programmatic stream serialisation
 };
 
-// Launches with one parameter struct passed by value. The context must be current.
+// A launch with its config and attributes filled in once, for calls that repeat.
+class Launch {
+ public:
+  Launch() = default;
+  Launch(CUfunction function, const LaunchShape& shape);
+  // With one parameter struct passed by value. The context must be current.
+  void run(CUstream stream, void* parameters) const;
+
+ private:
+  CUfunction function_ = nullptr;
+  CUlaunchConfig config_{};
+  CUlaunchAttribute attributes_[2]{};
+};
+// The same for one that does not.
 void launch(CUfunction function, const LaunchShape& shape, CUstream stream, void* parameters);
 
 }  // namespace deepgemm::driver

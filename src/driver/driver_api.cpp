@@ -109,6 +109,7 @@ void fill_table(GetProcAddress get, Api& api) {
   resolve(get, "cuFuncLoad", 12040, api.FuncLoad);  // optional: see driver.hpp
   require(get, "cuLaunchKernelEx", api.LaunchKernelEx);
   require(get, "cuTensorMapEncodeTiled", api.TensorMapEncodeTiled);
+  require(get, "cuTensorMapReplaceAddress", api.TensorMapReplaceAddress);
   require(get, "cuMemAlloc", api.MemAlloc);
   require(get, "cuMemFree", api.MemFree);
   require(get, "cuMemcpyHtoD", api.MemcpyHtoD);

@@ -21,20 +21,26 @@ CUlaunchAttribute pdl_attribute() {
 
 }  // namespace
 
-void launch(CUfunction function, const LaunchShape& shape, CUstream stream, void* parameters) {
-  CUlaunchAttribute attributes[2];
-  CUlaunchConfig config{};
-  config.gridDimX = shape.grid;
-  config.gridDimY = config.gridDimZ = 1;
-  config.blockDimX = shape.block;
-  config.blockDimY = config.blockDimZ = 1;
-  config.sharedMemBytes = shape.shared_bytes;
+Launch::Launch(CUfunction function, const LaunchShape& shape) : function_(function) {
+  config_.gridDimX = shape.grid;
+  config_.gridDimY = config_.gridDimZ = 1;
+  config_.blockDimX = shape.block;
+  config_.blockDimY = config_.blockDimZ = 1;
+  config_.sharedMemBytes = shape.shared_bytes;
+  if (shape.cluster > 1) attributes_[config_.numAttrs++] = cluster_attribute(shape.cluster);
+  if (shape.pdl) attributes_[config_.numAttrs++] = pdl_attribute();
+}
+
+void Launch::run(CUstream stream, void* parameters) const {
+  CUlaunchConfig config = config_;
   config.hStream = stream;
-  config.attrs = attributes;
-  if (shape.cluster > 1) attributes[config.numAttrs++] = cluster_attribute(shape.cluster);
-  if (shape.pdl) attributes[config.numAttrs++] = pdl_attribute();
+  config.attrs = const_cast<CUlaunchAttribute*>(attributes_);  // only read
   void* arguments[] = {parameters};
-  check(api().LaunchKernelEx(&config, function, arguments, nullptr), "cuLaunchKernelEx");
+  check(api().LaunchKernelEx(&config, function_, arguments, nullptr), "cuLaunchKernelEx");
+}
+
+void launch(CUfunction function, const LaunchShape& shape, CUstream stream, void* parameters) {
+  Launch(function, shape).run(stream, parameters);
 }
 
 }  // namespace deepgemm::driver

@@ -1,5 +1,6 @@
 #include "ops/checks.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -65,7 +66,8 @@ bool in_different_columns(const TensorView& a, ByteRange x, const TensorView& b,
 }  // namespace
 
 std::string shape_text(const TensorView& view) {
-  return list_text(view.shape.data(), static_cast<std::size_t>(view.rank));
+  const int rank = std::clamp(view.rank, 0, max_rank);  // which may be what is wrong with it
+  return list_text(view.shape.data(), static_cast<std::size_t>(rank));
 }
 
 void check_dtype(const Operand& operand, std::initializer_list<DType> allowed,

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,9 +13,9 @@
 #include "ops/batches.hpp"
 #include "ops/checks.hpp"
 #include "ops/granularity.hpp"
+#include "ops/prepared.hpp"
 #include "ops/product_checks.hpp"
 #include "ops/stacks.hpp"
-#include "plan/cuda_backend.hpp"
 
 namespace deepgemm {
 namespace {
@@ -148,21 +149,42 @@ GemmProblem make_problem(const GemmArgs& args) {
   return problem;
 }
 
-void gemm(const GemmArgs& given, const CallOptions& options) {
-  const GemmProblem problem = make_problem(given);
-  ops::check_memory(given);
+namespace {
+
+GemmProblem checked(const GemmArgs& args, const CallOptions& options) {
+  const GemmProblem problem = make_problem(args);
+  ops::check_memory(args);
   ops::check_sms(options);
-  if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return;
-  const ops::FirstProduct first = ops::first_product(given, problem);
+  return problem;
+}
+
+bool is_empty(const GemmProblem& problem) {
+  return problem.batch == 0 || problem.m == 0 || problem.n == 0;
+}
+
+}  // namespace
+
+std::optional<plan::Prepared> ops::prepare(const GemmArgs& given, const CallOptions& options,
+                                           GroupValues) {
+  const GemmProblem problem = checked(given, options);
+  if (is_empty(problem)) return std::nullopt;
+  check_f64(options, given.a.values.device);
+  const FirstProduct first = first_product(given, problem);
   const GemmArgs& args = first.changed ? *first.changed : given;
-  if (args.a.values.device.kind == DeviceKind::cpu) {
-    plan::for_each_product(args, first.batch, [&](const GemmArgs& product, std::int64_t) {
-      cpu::gemm(problem, product, options.accumulate_in_f64);
-    });
-    return;
-  }
-  ops::check_f64(options, args.a.values.device);
-  plan::gemm(problem, args, first.batch, options);
+  plan::Prepared made = plan::prepare(problem, args, first.batch, options);
+  made.call.set_spans(given);
+  return made;
+}
+
+void gemm(const GemmArgs& given, const CallOptions& options) {
+  if (given.a.values.device.kind != DeviceKind::cpu) return ops::run_on_gpu(given, options);
+  const GemmProblem problem = checked(given, options);
+  if (is_empty(problem)) return;
+  const ops::FirstProduct first = ops::first_product(given, problem);
+  plan::for_each_product(first.changed ? *first.changed : given, first.batch,
+                         [&](const GemmArgs& product, std::int64_t) {
+                           cpu::gemm(problem, product, options.accumulate_in_f64);
+                         });
 }
 
 }  // namespace deepgemm

@@ -1,6 +1,7 @@
 // deepgemm::grouped_gemm and masked_gemm: the checks, then the CPU backend or the GPU.
 #include "deepgemm/grouped.hpp"
 
+#include <optional>
 #include <string>
 
 #include "backend/cpu/cpu_backend.hpp"
@@ -9,9 +10,9 @@
 #include "ops/granularity.hpp"
 #include "ops/grouped_calls.hpp"
 #include "ops/groups.hpp"
+#include "ops/prepared.hpp"
 #include "ops/product_checks.hpp"
 #include "ops/stacks.hpp"
-#include "plan/cuda_backend.hpp"
 
 namespace deepgemm {
 namespace {
@@ -146,6 +147,17 @@ Args with_stacked_scales(const Args& args, const GroupedProblem& problem) {
 
 bool is_cpu(const RowGroupArgs& args) { return args.a.values.device.kind == DeviceKind::cpu; }
 
+Operand vector_of(const GroupedArgs& args) { return {ops::name_of(args.form), args.groups}; }
+Operand vector_of(const MaskedArgs& args) { return {"rows", args.rows}; }
+
+// What the group vector says; for arguments that are checked.
+cpu::GroupRows values_of(const GroupedArgs& args, Stream stream) {
+  return ops::rows_of_groups(args, args.b.values.shape[0], args.a.values.shape[0], stream);
+}
+std::vector<std::int64_t> values_of(const MaskedArgs& args, Stream stream) {
+  return ops::rows_of_masks(args.rows, args.a.values.shape[1], stream);
+}
+
 bool is_empty(const GroupedProblem& problem) {
   return problem.groups == 0 || problem.product.m == 0 || problem.product.n == 0;
 }
@@ -180,34 +192,54 @@ GroupedProblem make_problem(const MaskedArgs& args) {
   return problem;
 }
 
-void grouped_gemm(const GroupedArgs& args, const CallOptions& options) {
+namespace {
+
+template <class Args>
+std::optional<plan::Prepared> prepare_groups(const Args& args, const CallOptions& options,
+                                             ops::GroupValues values) {
   const GroupedProblem problem = make_problem(args);
-  check_call(args, {ops::name_of(args.form), args.groups}, options);
-  cpu::GroupRows rows;
-  if (ops::are_values_checked(args.groups)) {
-    rows = ops::rows_of_groups(args, problem.groups, problem.product.m, options.stream);
-  }
+  check_call(args, vector_of(args), options);
+  if (values == ops::GroupValues::checked) ops::check_group_values(args, options.stream);
+  if (is_empty(problem)) return std::nullopt;
+  plan::Prepared made = plan::prepare(problem, with_stacked_scales(args, problem), options);
+  made.call.set_spans(args);
+  return made;
+}
+
+template <class Args, class Operation>
+void run(const Args& args, const CallOptions& options, Operation&& on_the_cpu) {
+  if (!is_cpu(args)) return ops::run_on_gpu(args, options);
+  const GroupedProblem problem = make_problem(args);
+  check_call(args, vector_of(args), options);
+  const auto values = values_of(args, options.stream);
   if (is_empty(problem)) return;
-  if (is_cpu(args)) {
-    cpu::grouped_gemm(problem, with_stacked_scales(args, problem), rows, options.accumulate_in_f64);
-  } else {
-    plan::grouped_gemm(problem, with_stacked_scales(args, problem), options);
-  }
+  on_the_cpu(problem, with_stacked_scales(args, problem), values, options.accumulate_in_f64);
+}
+
+}  // namespace
+
+std::optional<plan::Prepared> ops::prepare(const GroupedArgs& args, const CallOptions& options,
+                                           GroupValues values) {
+  return prepare_groups(args, options, values);
+}
+std::optional<plan::Prepared> ops::prepare(const MaskedArgs& args, const CallOptions& options,
+                                           GroupValues values) {
+  return prepare_groups(args, options, values);
+}
+
+void ops::check_group_values(const GroupedArgs& args, Stream stream) {
+  if (are_values_checked(args.groups)) values_of(args, stream);
+}
+void ops::check_group_values(const MaskedArgs& args, Stream stream) {
+  if (are_values_checked(args.rows)) values_of(args, stream);
+}
+
+void grouped_gemm(const GroupedArgs& args, const CallOptions& options) {
+  run(args, options, cpu::grouped_gemm);
 }
 
 void masked_gemm(const MaskedArgs& args, const CallOptions& options) {
-  const GroupedProblem problem = make_problem(args);
-  check_call(args, {"rows", args.rows}, options);
-  std::vector<std::int64_t> rows;
-  if (ops::are_values_checked(args.rows)) {
-    rows = ops::rows_of_masks(args.rows, problem.product.m, options.stream);
-  }
-  if (is_empty(problem)) return;
-  if (is_cpu(args)) {
-    cpu::masked_gemm(problem, with_stacked_scales(args, problem), rows, options.accumulate_in_f64);
-  } else {
-    plan::masked_gemm(problem, with_stacked_scales(args, problem), options);
-  }
+  run(args, options, cpu::masked_gemm);
 }
 
 std::optional<plan::GroupedCall> ops::grouped_call_of(const GroupedArgs& args) {

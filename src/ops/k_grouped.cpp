@@ -1,5 +1,7 @@
 // deepgemm::k_grouped_gemm: the checks, then the CPU backend or the GPU.
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "backend/cpu/cpu_backend.hpp"
 #include "core/math.hpp"
@@ -9,9 +11,9 @@
 #include "ops/granularity.hpp"
 #include "ops/grouped_calls.hpp"
 #include "ops/groups.hpp"
+#include "ops/prepared.hpp"
 #include "ops/product_checks.hpp"
 #include "ops/stacks.hpp"
-#include "plan/cuda_backend.hpp"
 
 namespace deepgemm {
 namespace {
@@ -90,7 +92,7 @@ void check_outer(const KGroupedArgs& args, const GroupedProblem& problem) {
 }
 
 // Factors as [rows, blocks].
-KGroupedArgs with_scales_by_rows(const KGroupedArgs& args) {
+KGroupedArgs with_factors_by_rows(const KGroupedArgs& args) {
   KGroupedArgs result = args;
   if (args.a.sf && a_of(args).turned) result.a.sf = transposed(*args.a.sf);
   if (args.b.sf && b_of(args).turned) result.b.sf = transposed(*args.b.sf);
@@ -126,32 +128,60 @@ GroupedProblem make_problem(const KGroupedArgs& args) {
   return problem;
 }
 
-void k_grouped_gemm(const KGroupedArgs& args, const CallOptions& options) {
+namespace {
+
+GroupedProblem checked(const KGroupedArgs& args, const CallOptions& options) {
   const GroupedProblem problem = make_problem(args);
   ops::check_memory(args);
   ops::check_has_data({"k_sizes", args.k_sizes});
   ops::check_sms(options);
   ops::check_f64(options, args.a.values.device);
-  const GemmProblem& product = problem.product;
-  std::vector<std::int64_t> sizes;
-  if (ops::are_values_checked(args.k_sizes)) {
-    const bool float8 = is_float8(product.a_dtype) || is_float8(product.b_dtype);
-    sizes = ops::sizes_of_k(args.k_sizes, product.k, float8 ? float8_multiple : 1, options.stream);
-    check_blocks(a_of(args), sizes);
-    check_blocks(b_of(args), sizes);
-  }
-  if (problem.groups == 0 || product.m == 0 || product.n == 0) return;
-  if (args.a.values.device.kind == DeviceKind::cpu) {
-    cpu::k_grouped_gemm(problem, with_scales_by_rows(args), sizes, options.accumulate_in_f64);
-  } else {
-    plan::k_grouped_gemm(problem, with_scales_by_rows(args), options);
-  }
+  return problem;
+}
+
+bool is_empty(const GroupedProblem& problem) {
+  return problem.groups == 0 || problem.product.m == 0 || problem.product.n == 0;
+}
+
+// What k_sizes says; for arguments that are checked.
+std::vector<std::int64_t> values_of(const KGroupedArgs& args, Stream stream) {
+  const bool float8 = is_float8(args.a.values.dtype) || is_float8(args.b.values.dtype);
+  const Side a = a_of(args), b = b_of(args);
+  std::vector<std::int64_t> sizes =
+      ops::sizes_of_k(args.k_sizes, a.k(), float8 ? float8_multiple : 1, stream);
+  check_blocks(a, sizes);
+  check_blocks(b, sizes);
+  return sizes;
+}
+
+}  // namespace
+
+std::optional<plan::Prepared> ops::prepare(const KGroupedArgs& args, const CallOptions& options,
+                                           GroupValues values) {
+  const GroupedProblem problem = checked(args, options);
+  if (values == GroupValues::checked) check_group_values(args, options.stream);
+  if (is_empty(problem)) return std::nullopt;
+  plan::Prepared made = plan::prepare(problem, with_factors_by_rows(args), options);
+  made.call.set_spans(args);
+  return made;
+}
+
+void ops::check_group_values(const KGroupedArgs& args, Stream stream) {
+  if (are_values_checked(args.k_sizes)) values_of(args, stream);
+}
+
+void k_grouped_gemm(const KGroupedArgs& args, const CallOptions& options) {
+  if (args.a.values.device.kind != DeviceKind::cpu) return ops::run_on_gpu(args, options);
+  const GroupedProblem problem = checked(args, options);
+  const std::vector<std::int64_t> sizes = values_of(args, options.stream);
+  if (is_empty(problem)) return;
+  cpu::k_grouped_gemm(problem, with_factors_by_rows(args), sizes, options.accumulate_in_f64);
 }
 
 std::optional<plan::GroupedCall> ops::grouped_call_of(const KGroupedArgs& args) {
   const GroupedProblem problem = make_problem(args);
-  if (problem.groups == 0 || problem.product.m == 0 || problem.product.n == 0) return std::nullopt;
-  return plan::grouped_call(problem, deepgemm::with_scales_by_rows(args));
+  if (is_empty(problem)) return std::nullopt;
+  return plan::grouped_call(problem, with_factors_by_rows(args));
 }
 
 }  // namespace deepgemm

@@ -7,20 +7,29 @@
 #include "deepgemm/quantize.hpp"
 #include "jit/kernel.hpp"
 #include "plan/gemm_batch.hpp"
+#include "plan/gemm_plan.hpp"
+#include "plan/prepared_call.hpp"
 
 namespace deepgemm::plan {
 
+// A product that is ready to run, and where its kernel came from (of a batch that is launched
+// product by product, the first one's).
+struct Prepared {
+  PreparedCall call;
+  jit::LoadedKernel kernel;
+};
+
 // `first`: of the first matrices, all of rank 2, and every sf as [rows, k].
-void gemm(const GemmProblem& problem, const GemmArgs& first, const GemmBatch& batch,
-          const CallOptions& options);
+Prepared prepare(const GemmProblem& problem, const GemmArgs& first, const GemmBatch& batch,
+                 const CallOptions& options);
 // problem = make_problem(args). sf of a stack is [G, rows, k] (strides of 0 where one element is
 // for all), that of a matrix [rows, k], in every layout. The values of the group vectors are
 // unchecked.
-void grouped_gemm(const GroupedProblem& problem, const GroupedArgs& args,
-                  const CallOptions& options);
-void masked_gemm(const GroupedProblem& problem, const MaskedArgs& args, const CallOptions& options);
-void k_grouped_gemm(const GroupedProblem& problem, const KGroupedArgs& args,
-                    const CallOptions& options);
+Prepared prepare(const GroupedProblem& problem, const GroupedArgs& args,
+                 const CallOptions& options);
+Prepared prepare(const GroupedProblem& problem, const MaskedArgs& args, const CallOptions& options);
+Prepared prepare(const GroupedProblem& problem, const KGroupedArgs& args,
+                 const CallOptions& options);
 void quantize(const TensorView& x, const TensorView& values, const TensorView& sf,
               const QuantizeOptions& options, const CallOptions& call);
 void dequantize(const ScaledView& x, const TensorView& out, const CallOptions& call);

@@ -1,9 +1,10 @@
-// What each call fills into the parameters of a planned kernel, and its launch.
+// The parameters of a planned kernel, and where in them each call puts its addresses and scalars.
 #include <algorithm>
+#include <cstddef>
 
 #include "driver/driver.hpp"
-#include "driver/range.hpp"
 #include "plan/gemm_plan.hpp"
+#include "plan/general_grouped.hpp"
 #include "plan/grouped_plan.hpp"
 #include "plan/tma_matrices.hpp"
 
@@ -87,41 +88,118 @@ device::DecodeParams decode_params(const GemmPlan& plan, const GemmProblem& p, c
   return params;
 }
 
-driver::LaunchShape shape_of(const GemmPlan& plan, const CallOptions& options) {
+// The addresses that a call has.
+template <class Field>
+void add_pointer(Patches& patches, Role role, const Field* field, std::size_t offset) {
+  if (field != nullptr) patches.add_pointer(role, offset);
+}
+
+void add_epilogue(Patches& patches, const device::EpilogueParams& epilogue, const GemmArgs& args,
+                  std::size_t offset) {
+  patches.epilogue = offset;
+  patches.c_is_scaled = has_scaled_c(args);
+  add_pointer(patches, Role::bias, epilogue.bias, offset + offsetof(device::EpilogueParams, bias));
+  add_pointer(patches, Role::c, epilogue.c, offset + offsetof(device::EpilogueParams, c));
+}
+
+Patches patches_of(const device::GemmParams& params, const device::GemmConfig& c,
+                   const GemmArgs& args) {
+  using P = device::GemmParams;
+  Patches patches;
+  patches.add_map(Role::a, offsetof(P, a));
+  patches.add_map(Role::b, offsetof(P, b));
+  if (c.scaled() && c.scales_by_tma) {
+    patches.add_map(Role::sfa, offsetof(P, sfa));
+    if (c.column_scales) patches.add_map(Role::sfb, offsetof(P, sfb));
+  }
+  if (c.epilogue != device::Epilogue::general) patches.add_map(Role::out, offsetof(P, out));
+  if (c.epilogue == device::Epilogue::accumulate) patches.add_map(Role::c, offsetof(P, c));
+  add_pointer(patches, Role::sfa, params.sfa_data, offsetof(P, sfa_data));
+  add_pointer(patches, Role::sfb, params.sfb_data, offsetof(P, sfb_data));
+  patches.add_pointer(Role::out, offsetof(P, out_data));
+  if (params.groups.vector.data != nullptr) {
+    patches.add_pointer(Role::groups, offsetof(P, groups) + offsetof(device::GroupParams, vector) +
+                                          offsetof(device::GroupVector, data));
+  }
+  add_epilogue(patches, params.epilogue, args, offsetof(P, epilogue));
+  return patches;
+}
+
+Patches patches_of(const device::DecodeParams& params, const GemmArgs& args) {
+  using P = device::DecodeParams;
+  Patches patches;
+  patches.add_map(Role::b, offsetof(P, rows));
+  patches.add_map(Role::a, offsetof(P, tokens));
+  add_pointer(patches, Role::sfa, params.sfa, offsetof(P, sfa));
+  add_pointer(patches, Role::sfb, params.sfb, offsetof(P, sfb));
+  patches.add_pointer(Role::out, offsetof(P, out));
+  add_epilogue(patches, params.epilogue, args, offsetof(P, epilogue));
+  return patches;
+}
+
+// `base`: where the parameters of the product begin.
+Patches patches_of(const device::GeneralGemmParams& params, const GemmArgs& args,
+                   std::size_t base = 0) {
+  using P = device::GeneralGemmParams;
+  using Operand = device::OperandParams;
+  Patches patches;
+  patches.add_pointer(Role::a, base + offsetof(P, a) + offsetof(Operand, data));
+  patches.add_pointer(Role::b, base + offsetof(P, b) + offsetof(Operand, data));
+  add_pointer(patches, Role::sfa, static_cast<const char*>(params.a.sf),
+              base + offsetof(P, a) + offsetof(Operand, sf));
+  add_pointer(patches, Role::sfb, static_cast<const char*>(params.b.sf),
+              base + offsetof(P, b) + offsetof(Operand, sf));
+  patches.add_pointer(Role::out, base + offsetof(P, out));
+  add_epilogue(patches, params.epilogue, args, base + offsetof(P, epilogue));
+  return patches;
+}
+
+driver::Launch launch_of(const GemmPlan& plan, CUfunction function, const CallOptions& options) {
   driver::LaunchShape shape;
   shape.grid = static_cast<unsigned>(plan.grid);
   shape.block = static_cast<unsigned>(plan.threads);
   shape.cluster = static_cast<unsigned>(plan.cluster);
   shape.shared_bytes = static_cast<unsigned>(plan.shared_bytes);
   shape.pdl = options.pdl && plan.kernel != GemmKernel::general;  // it does not wait
-  return shape;
+  return {function, shape};
+}
+
+PreparedLaunch prepare_persistent(const GemmPlan& plan, const driver::Launch& launch,
+                                  const GemmProblem& problem, const GemmArgs& args,
+                                  const GroupLayout& layout, bool constant_b) {
+  const device::GemmParams params = gemm_params(plan, problem, args, layout, constant_b);
+  return {launch, params, patches_of(params, plan.choice.config, args), plan.range};
 }
 
 }  // namespace
 
-void run(const GemmPlan& plan, CUfunction function, const GemmProblem& problem,
-         const GemmArgs& args, const GemmBatch& batch, const CallOptions& options) {
-  const driver::Range range(plan.range);
-  const driver::LaunchShape shape = shape_of(plan, options);
+PreparedLaunch prepare_launch(const GemmPlan& plan, CUfunction function, const GemmProblem& problem,
+                              const GemmArgs& args, const GemmBatch& batch,
+                              const CallOptions& options) {
+  const driver::Launch launch = launch_of(plan, function, options);
   if (plan.kernel == GemmKernel::persistent) {
-    device::GemmParams params =
-        gemm_params(plan, problem, args, batch_layout(batch), options.constant_b);
-    driver::launch(function, shape, options.stream, &params);
-  } else if (plan.kernel == GemmKernel::decode) {
-    device::DecodeParams params = decode_params(plan, problem, args, options.constant_b);
-    driver::launch(function, shape, options.stream, &params);
-  } else {
-    device::GeneralGemmParams params = general_params(problem, args);
-    driver::launch(function, shape, options.stream, &params);
+    return prepare_persistent(plan, launch, problem, args, batch_layout(batch), options.constant_b);
   }
+  if (plan.kernel == GemmKernel::decode) {
+    const device::DecodeParams params = decode_params(plan, problem, args, options.constant_b);
+    return {launch, params, patches_of(params, args), plan.range};
+  }
+  const device::GeneralGemmParams params = general_params(problem, args);
+  return {launch, params, patches_of(params, args), plan.range};
 }
 
-void run(const GemmPlan& plan, CUfunction function, const GroupedCall& call,
-         const CallOptions& options) {
-  const driver::Range range(plan.range);
-  device::GemmParams params =
-      gemm_params(plan, call.product, call.first, call.layout, options.constant_b);
-  driver::launch(function, shape_of(plan, options), options.stream, &params);
+PreparedLaunch prepare_launch(const GemmPlan& plan, CUfunction function, const GroupedCall& call,
+                              const CallOptions& options) {
+  const driver::Launch launch = launch_of(plan, function, options);
+  if (plan.kernel == GemmKernel::persistent) {
+    return prepare_persistent(plan, launch, call.product, call.first, call.layout,
+                              options.constant_b);
+  }
+  using P = device::GeneralGroupedParams;
+  const P params = general_grouped(call).params;
+  Patches patches = patches_of(params.product, call.first, offsetof(P, product));
+  patches.add_pointer(Role::groups, offsetof(P, groups) + offsetof(device::GroupVector, data));
+  return {launch, params, patches, plan.range};
 }
 
 }  // namespace deepgemm::plan

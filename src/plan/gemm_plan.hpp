@@ -10,6 +10,7 @@
 #include "plan/gemm_batch.hpp"
 #include "plan/hopper.hpp"
 #include "plan/operands.hpp"
+#include "plan/prepared_call.hpp"
 
 namespace deepgemm::plan {
 
@@ -52,9 +53,9 @@ struct GemmCandidates {
 };
 GemmCandidates gemm_candidates(const GemmProblem& problem, const GemmArgs& args,
                                const SmBudget& sms, const GemmBatch& batch = {});
-// Launches on options.stream; the device's context must be current. `batch`: of a plan for a whole
-// batch; else one product.
-void run(const GemmPlan& plan, CUfunction function, const GemmProblem& problem,
-         const GemmArgs& args, const GemmBatch& batch, const CallOptions& options);
+// Parameters and launch of one product, or with a plan for a whole batch, of all of them.
+PreparedLaunch prepare_launch(const GemmPlan& plan, CUfunction function, const GemmProblem& problem,
+                              const GemmArgs& args, const GemmBatch& batch,
+                              const CallOptions& options);
 
 }  // namespace deepgemm::plan

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/math.hpp"
 #include "core/text.hpp"
-#include "driver/driver.hpp"
 #include "plan/kernel_specs.hpp"
 #include "plan/operands.hpp"
 
@@ -69,13 +69,15 @@ GeneralGrouped general_grouped(const GroupedCall& call) {
   return made;
 }
 
-void run(GeneralGrouped call, int device, const SmBudget& sms, Stream stream) {
-  const jit::KernelSpec spec = general_grouped_spec(call.config);
-  driver::LaunchShape shape;
-  shape.grid = static_cast<unsigned>(std::min<std::int64_t>(call.tiles, sms.count));
-  shape.block = device::GeneralConfig::threads;
-  shape.shared_bytes = static_cast<unsigned>(spec.shared_bytes);
-  driver::launch(jit::load(spec, device).function, shape, stream, &call.params);
+GemmPlan general_grouped_plan(const GroupedCall& call, const SmBudget& sms, std::string reason) {
+  const GeneralGrouped made = general_grouped(call);
+  GemmPlan plan;
+  plan.reason = std::move(reason);
+  plan.spec = general_grouped_spec(made.config);
+  plan.threads = device::GeneralConfig::threads;
+  plan.grid = std::min<std::int64_t>(made.tiles, sms.count);
+  plan.shared_bytes = plan.spec.shared_bytes;
+  return plan;
 }
 
 }  // namespace deepgemm::plan

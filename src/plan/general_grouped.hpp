@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "device/common/gemm_params.cuh"
 #include "device/common/simple_configs.cuh"
+#include "plan/gemm_plan.hpp"
 #include "plan/grouped_call.hpp"
 #include "plan/hopper.hpp"
 
@@ -21,7 +23,7 @@ struct GeneralGrouped {
 // ValueError that names the operand, for a product of more tiles than the schedules can count.
 GeneralGrouped general_grouped(const GroupedCall& call);
 
-// Launches on `stream`; the context of `device` must be current.
-void run(GeneralGrouped call, int device, const SmBudget& sms, Stream stream);
+// The plan of a call that the persistent kernel does not take, because of `reason`.
+GemmPlan general_grouped_plan(const GroupedCall& call, const SmBudget& sms, std::string reason);
 
 }  // namespace deepgemm::plan

@@ -1,12 +1,12 @@
 #include "plan/grouped_plan.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/math.hpp"
 #include "core/text.hpp"
 #include "plan/gemm_policy.hpp"
 #include "plan/general_grouped.hpp"
-#include "plan/kernel_specs.hpp"
 #include "plan/tma_matrices.hpp"
 
 namespace deepgemm::plan {
@@ -124,14 +124,7 @@ GemmPlan make_grouped_plan(const GroupedCall& call, const Policy* policy, const 
 GemmPlan choose_grouped_plan(const GroupedCall& call, const Policy* policy, const SmBudget& sms) {
   std::string obstacle = why_general(call, policy);
   if (obstacle.empty()) return make_grouped_plan(call, policy, sms);
-  const GeneralGrouped general = general_grouped(call);
-  GemmPlan plan;
-  plan.reason = std::move(obstacle);
-  plan.spec = general_grouped_spec(general.config);
-  plan.threads = device::GeneralConfig::threads;
-  plan.shared_bytes = plan.spec.shared_bytes;
-  plan.grid = std::min<std::int64_t>(general.tiles, sms.count);
-  return plan;
+  return general_grouped_plan(call, sms, std::move(obstacle));
 }
 
 }  // namespace deepgemm::plan

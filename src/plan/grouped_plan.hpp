@@ -21,8 +21,8 @@ GemmPlan make_grouped_plan(const GroupedCall& call, const Policy* policy, const 
 // asks for the other, that of the general one. ValueError as make_gemm_plan() and
 // general_grouped().
 GemmPlan choose_grouped_plan(const GroupedCall& call, const Policy* policy, const SmBudget& sms);
-// Launches on options.stream; the device's context must be current.
-void run(const GemmPlan& plan, CUfunction function, const GroupedCall& call,
-         const CallOptions& options);
+// Of a plan that it made.
+PreparedLaunch prepare_launch(const GemmPlan& plan, CUfunction function, const GroupedCall& call,
+                              const CallOptions& options);
 
 }  // namespace deepgemm::plan

@@ -111,10 +111,10 @@ void dump_plan(const GemmPlan& plan, const std::string& words, const std::string
 }
 
 template <class Call>
-CUfunction load_and_tell(GemmPlan& plan, const CallSite& site, const Call& call) {
+const jit::LoadedKernel& load_and_tell(GemmPlan& plan, const CallSite& site, const Call& call) {
   if (ranges_asked()) plan.range = call.words();
   const Asked asked;
-  if (!asked.anything()) return load(plan.spec, site.device, call).function;
+  if (!asked.anything()) return load(plan.spec, site.device, call);
   const std::string record = call.record(site);
   const bool fresh = is_new(record);
   // Before the load: a trace also has what strict mode refuses.
@@ -128,7 +128,7 @@ CUfunction load_and_tell(GemmPlan& plan, const CallSite& site, const Call& call)
                     ", ", was_loaded ? std::string("0") : milliseconds_text(kernel), " ms"));
   }
   if (fresh && asked.dump) dump_plan(plan, call.words(), record, call.descriptors(plan));
-  return kernel.function;
+  return kernel;
 }
 
 }  // namespace
@@ -142,12 +142,14 @@ bool ranges_asked() noexcept {
   }
 }
 
-CUfunction load_new_plan(GemmPlan& plan, const CallSite& site, const GemmProblem& problem,
-                         const GemmArgs& first, const GemmBatch& batch) {
+const jit::LoadedKernel& load_new_plan(GemmPlan& plan, const CallSite& site,
+                                       const GemmProblem& problem, const GemmArgs& first,
+                                       const GemmBatch& batch) {
   return load_and_tell(plan, site, Dense{problem, first, batch});
 }
 
-CUfunction load_new_plan(GemmPlan& plan, const CallSite& site, const GroupedCall& call) {
+const jit::LoadedKernel& load_new_plan(GemmPlan& plan, const CallSite& site,
+                                       const GroupedCall& call) {
   return load_and_tell(plan, site, Grouped{call});
 }
 

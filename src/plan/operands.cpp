@@ -110,6 +110,14 @@ device::OperandParams operand_params(const RowsByK& operand) {
   return p;
 }
 
+bool has_scaled_c(const GemmArgs& args) { return args.c && is_float8(args.c->dtype); }
+
+void set_scalars(device::EpilogueParams& epilogue, float alpha, float out_scale, bool c_is_scaled) {
+  epilogue.alpha = alpha;
+  epilogue.c_scale = c_is_scaled ? out_scale : 1.0F;
+  epilogue.inverse_out_scale = device::reciprocal_of_scale(out_scale);
+}
+
 device::EpilogueParams epilogue_params(const GemmArgs& args) {
   device::EpilogueParams e{};
   if (args.bias) {
@@ -123,9 +131,7 @@ device::EpilogueParams epilogue_params(const GemmArgs& args) {
     e.c_column = stride_of(*args.c, 1);
     e.c_type = static_cast<int>(element_type(args.c->dtype));
   }
-  e.alpha = args.alpha;
-  e.c_scale = args.c && is_float8(args.c->dtype) ? args.out_scale : 1.0F;
-  e.inverse_out_scale = device::reciprocal_of_scale(args.out_scale);
+  set_scalars(e, args.alpha, args.out_scale, has_scaled_c(args));
   e.activation = activation_type(args.activation);
   e.out_type = static_cast<int>(element_type(args.out.dtype));
   return e;

@@ -37,6 +37,9 @@ device::ElementType element_type(DType dtype);
 
 device::OperandParams operand_params(const RowsByK& operand);
 device::EpilogueParams epilogue_params(const GemmArgs& args);
+// The numbers among them, which may be others in each call.
+void set_scalars(device::EpilogueParams& epilogue, float alpha, float out_scale, bool c_is_scaled);
+bool has_scaled_c(const GemmArgs& args);
 device::GeneralGemmParams general_params(const GemmProblem& problem, const GemmArgs& args);
 // Whether a sum needs more than a cast before it is stored.
 bool needs_epilogue(const GemmArgs& args);

@@ -1,23 +1,20 @@
-// The last plans of this thread, found by a POD key without a lock.
+// The last calls of this thread, prepared, found by their signature without a lock.
 #pragma once
 
-#include <cstdint>
-
-#include "plan/gemm_plan.hpp"
-#include "plan/grouped_call.hpp"
+#include "plan/prepared_call.hpp"
 
 namespace deepgemm::plan {
 
-struct ReadyPlan {
-  GemmPlan plan;
-  CUfunction function = nullptr;
-};
+// What a thread keeps at most. A call takes about 2.5 KiB, so that this is 2.5 MiB; one that is
+// launched product by product takes up to 16 times that. A thread that never calls keeps nothing.
+inline constexpr std::size_t most_prepared_calls = 1024;
 
-// The plan of a call without a policy, made and loaded if this thread has not met it yet. The
-// reference lives until the thread's next call.
-const ReadyPlan& ready_plan(const GemmProblem& problem, const GemmArgs& args, int device,
-                            const SmBudget& sms, const GemmBatch& batch = {});
-// The same of a grouped call.
-const ReadyPlan& ready_plan(const GroupedCall& call, int device, const SmBudget& sms);
+// The thread's prepared call of this signature, or null. Valid until its next keep_call(). `hash`
+// is the signature's.
+PreparedCall* find_call(const Signature& signature, std::uint64_t hash);
+// Remembers it, in the place of an older one if need be. The signature is one that was not found.
+PreparedCall& keep_call(const Signature& signature, std::uint64_t hash, PreparedCall call);
+// How many calls this thread keeps.
+std::size_t kept_calls();
 
 }  // namespace deepgemm::plan

@@ -8,6 +8,7 @@
 #include "jit_fixture.hpp"
 #include "plan/plan_cache.hpp"
 #include "planned_product.hpp"
+#include "recorded_launches.hpp"
 #include "test_tensors.hpp"
 
 using namespace deepgemm;
@@ -299,65 +300,77 @@ KGroupedArgs gradient_args(std::int64_t sf_blocks, std::int64_t m = 130) {
   return args;
 }
 
-std::vector<GroupedCall> calls_of_every_kind() {
-  std::vector<GroupedCall> calls{call_of(rows_args()), call_of(masked_args()),
-                                 call_of(rows_args(GroupForm::labels))};
-  const auto changed = [&](auto&& change) {
+std::vector<test::Variant> calls_of_every_kind() {
+  std::vector<test::Variant> calls;
+  const auto rows = [&](const char* what, auto&& change, CallOptions options = {}) {
     GroupedArgs args = rows_args();
     change(args);
-    calls.push_back(call_of(args));
+    calls.push_back({what, [args, options] { grouped_gemm(args, options); }});
   };
-  changed([](GroupedArgs& a) { a.out = view(3, DType::float32, {4096, 7168}); });
-  changed([](GroupedArgs& a) { a.out.strides[0] += 1; });
-  changed([](GroupedArgs& a) { a.a.sf->strides[0] = 16, a.a.sf->strides[1] = 1; });
-  changed([](GroupedArgs& a) { a.b.values.strides[0] += 8; });  // only the general kernel takes it
-  changed([](GroupedArgs& a) { a.c = view(7, DType::bfloat16, {4096, 7168}); });
-  changed([](GroupedArgs& a) { test::PlannedProduct::shift(a.a.values, 1); });
-  const auto masked = [&](auto&& change) {
+  rows("nothing", [](GroupedArgs&) {});
+  rows("labels", [](GroupedArgs& a) { a = rows_args(GroupForm::labels); });
+  rows("offsets", [](GroupedArgs& a) { a = rows_args(GroupForm::offsets); });
+  rows("ends", [](GroupedArgs& a) { a = rows_args(GroupForm::ends); });
+  rows("alignment", [](GroupedArgs& a) { a = rows_args(GroupForm::ends), a.alignment = 128; });
+  rows("dtype of the vector", [](GroupedArgs& a) { a.groups = view(6, DType::int32, {8}); });
+  rows("stride of the vector", [](GroupedArgs& a) { a.groups.strides[0] = 2; });
+  rows("num_sms", [](GroupedArgs&) {}, {.num_sms = 7});
+  rows("pdl", [](GroupedArgs&) {}, {.pdl = true});
+  rows("dtype of out", [](GroupedArgs& a) { a.out = view(3, DType::float32, {4096, 7168}); });
+  rows("stride of out", [](GroupedArgs& a) { a.out.strides[0] += 1; });
+  rows("stride of sfa", [](GroupedArgs& a) { a.a.sf->strides[0] = 16, a.a.sf->strides[1] = 1; });
+  // Only the general kernel takes it.
+  rows("distance of b", [](GroupedArgs& a) { a.b.values.strides[0] += 8; });
+  rows("c", [](GroupedArgs& a) { a.c = view(7, DType::bfloat16, {4096, 7168}); });
+  rows("bias", [](GroupedArgs& a) { a.bias = view(8, DType::float32, {8, 7168}); });
+  rows("alpha", [](GroupedArgs& a) { a.alpha = 2; });
+  rows("address of a", [](GroupedArgs& a) { test::PlannedProduct::shift(a.a.values, 1); });
+  const auto masked = [&](const char* what, auto&& change) {
     MaskedArgs args = masked_args();
     change(args);
-    calls.push_back(call_of(args));
+    calls.push_back({what, [args] { masked_gemm(args); }});
   };
-  masked([](MaskedArgs& a) { a.expected_rows = 20; });
-  masked([](MaskedArgs& a) { a.out.strides[0] += 1; });
-  masked([](MaskedArgs& a) { a.a.sf->strides[0] += 1; });
-  masked([](MaskedArgs& a) { a.a.values.strides[0] += 1; });
-  // One block of factors has no pitch along K; two have one that TMA cannot take.
-  calls.push_back(call_of(gradient_args(1)));
-  calls.push_back(call_of(gradient_args(2)));
+  masked("masked", [](MaskedArgs&) {});
+  masked("expected_rows", [](MaskedArgs& a) { a.expected_rows = 20; });
+  masked("distance of out", [](MaskedArgs& a) { a.out.strides[0] += 1; });
+  masked("distance of sfa", [](MaskedArgs& a) { a.a.sf->strides[0] += 1; });
+  masked("distance of a", [](MaskedArgs& a) { a.a.values.strides[0] += 1; });
+  // The two gradients differ in nothing but their blocks of factors: one block has no pitch along
+  // K, two have one that TMA cannot take.
+  for (std::int64_t blocks : {1, 2}) {
+    const KGroupedArgs args = gradient_args(blocks);
+    calls.push_back({"gradients", [args] { k_grouped_gemm(args); }});
+  }
   return calls;
-}
-
-bool same(const GemmPlan& a, const GemmPlan& b) {
-  return a.spec.config == b.spec.config && a.spec.name == b.spec.name && a.grid == b.grid &&
-         a.choice.raster_group == b.choice.raster_group;
 }
 
 }  // namespace
 
-TEST_CASE("whatever was planned before, a grouped call gets the plan that it would make") {
+TEST_CASE("whatever was planned before, a grouped call launches what it would as the first one") {
   testing::CacheDirectory directory;
   testing::use_fake_nvrtc();
   fake::use_fake_driver();
-  const std::vector<GroupedCall> calls = calls_of_every_kind();
-  for (int round = 0; round < 2; ++round) {
-    for (int sms : {132, 7}) {
-      for (std::size_t i = 0; i < calls.size(); ++i) {
-        CAPTURE(i);
-        const plan::SmBudget budget{sms, sms != 132};
-        const plan::GemmPlan& found = plan::ready_plan(calls[i], 0, budget).plan;
-        const bool taken = plan::why_not_persistent(calls[i]).empty();
-        CHECK((found.kernel == plan::GemmKernel::persistent) == taken);
-        if (taken) CHECK(same(found, plan::make_grouped_plan(calls[i], nullptr, budget)));
-      }
-    }
+  const std::vector<test::Variant> calls = calls_of_every_kind();
+  test::check_repeats(calls);
+  CHECK_FALSE(test::launches_of(calls.back().call) ==
+              test::launches_of(calls[calls.size() - 2].call));
+}
+
+TEST_CASE("a repeated grouped call encodes nothing, and an out that overlaps is refused") {
+  testing::CacheDirectory directory;
+  testing::use_fake_nvrtc();
+  fake::CudaState& state = fake::use_fake_driver();
+  GroupedArgs args = rows_args();
+  grouped_gemm(args);
+  const int encoded = state.count("cuTensorMapEncodeTiled");
+  for (TensorView* view :
+       {&args.a.values, &args.b.values, &*args.a.sf, &*args.b.sf, &args.out, &args.groups}) {
+    test::PlannedProduct::shift(*view, 1 << 20);
   }
-  // The two gradients differ in nothing but their blocks of factors.
-  const auto last = calls.size() - 1;
-  CHECK_FALSE(same(plan::ready_plan(calls[last - 1], 0, {132, false}).plan,
-                   plan::ready_plan(calls[last], 0, {132, false}).plan));
-  const plan::ReadyPlan* first = &plan::ready_plan(calls[0], 0, {132, false});
-  GroupedArgs elsewhere = rows_args();
-  test::PlannedProduct::shift(elsewhere.a.values, 1 << 20);
-  CHECK(&plan::ready_plan(call_of(elsewhere), 0, {132, false}) == first);
+  const auto found = test::launches_of([&] { grouped_gemm(args); });
+  CHECK(state.count("cuTensorMapEncodeTiled") == encoded);
+  CHECK((found == test::launches_in_a_new_thread([&] { grouped_gemm(args); })));
+  args.groups.data = static_cast<char*>(args.out.data) + 64;
+  CHECK(contains(message_of<ValueError>([&] { grouped_gemm(args); }),
+                 "out: found memory that overlaps group_sizes"));
 }

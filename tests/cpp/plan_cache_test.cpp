@@ -1,52 +1,40 @@
-// The plans of a thread, against the fake driver and the fake NVRTC: a call finds the plan that it
-// would have made, and what may change from call to call finds the old one.
+// The prepared calls of a thread, against the fake driver and the fake NVRTC: a call launches what
+// it would have launched as the first one, and what may change from call to call finds the old one.
 #include "plan/plan_cache.hpp"
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <functional>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "fake_driver/fake_driver.hpp"
 #include "jit_fixture.hpp"
-#include "planned_product.hpp"
+#include "planned_call.hpp"
+#include "recorded_launches.hpp"
 
 using namespace deepgemm;
 using plan::GemmPlan;
-using plan::SmBudget;
+using test::bias_of;
+using test::Call;
+using test::check_repeats;
+using test::launches_of;
+using test::move_to;
 using test::PlannedProduct;
+using test::Variant;
 
 namespace {
 
-struct Call {
-  const char* what;
-  PlannedProduct product;
-  int device = 0;
-  SmBudget sms{132, false};
-};
-
-bool same(const GemmPlan& a, const GemmPlan& b) {
-  return a.kernel == b.kernel && a.spec.name == b.spec.name && a.spec.config == b.spec.config &&
-         a.reason == b.reason && a.grid == b.grid && a.cluster == b.cluster &&
-         a.threads == b.threads && a.shared_bytes == b.shared_bytes &&
-         a.choice.raster_group == b.choice.raster_group &&
-         a.choice.raster_along_n == b.choice.raster_along_n;
-}
-
-const plan::ReadyPlan& ready(const Call& call) {
-  const GemmArgs& args = call.product.args;
-  return plan::ready_plan(make_problem(args), args, call.device, call.sms);
-}
-
-Call changed(const char* what, const std::function<void(Call&)>& change) {
-  Call call{what, PlannedProduct(300, 640, 1024)};
+Variant changed(const char* what, const std::function<void(Call&)>& change) {
+  Call call;
   change(call);
-  return call;
+  return {what, [call] { call.run(); }};
 }
 
-// One call for each field of the key; all make other plans than the first one does, but for the
-// device, whose function is another.
-std::vector<Call> calls_of_every_field() {
+// One call for each field of the signature.
+std::vector<Variant> calls_of_every_field() {
   using P = PlannedProduct;
   const auto edited = [](const char* what, const std::function<void(GemmArgs&)>& edit) {
     return changed(what, [&](Call& call) { edit(call.product.args); });
@@ -59,8 +47,8 @@ std::vector<Call> calls_of_every_field() {
       changed("granularity of a",
               [](Call& c) { P::set_factors(c.product.args.a, 4, {1, 1024}, 300, 1024); }),
       changed("granularity of b", [](Call& c) { c.product = P(300, 640, 1024, {1, 128}); }),
-      changed("num_sms", [](Call& c) { c.sms = {7, true}; }),
-      changed("device", [](Call& c) { c.device = 1; }),
+      changed("num_sms", [](Call& c) { c.options.num_sms = 7; }),
+      changed("device", [](Call& c) { move_to(1, c.product.args); }),
       edited("stride of a", [](GemmArgs& a) { a.a.values.strides = {1032, 1}; }),
       edited("stride of b", [](GemmArgs& a) { a.b.values.strides = {1, 640}; }),
       edited("stride of sfa", [](GemmArgs& a) { a.a.sf->strides = {8, 1}; }),
@@ -83,11 +71,28 @@ std::vector<Call> calls_of_every_field() {
                a.b.sf = P::view(5, DType::float32, 8, 5);
              }),
       edited("alpha", [](GemmArgs& a) { a.alpha = 2; }),
-      edited("a bias",
+      edited("a bias", [](GemmArgs& a) { a.bias = bias_of(DType::float32); }),
+      edited("dtype of bias", [](GemmArgs& a) { a.bias = bias_of(DType::bfloat16); }),
+      edited("stride of bias", [](GemmArgs& a) { a.bias = bias_of(DType::float32, 2); }),
+      edited("activation", [](GemmArgs& a) { a.activation = Activation::silu; }),
+      edited("another activation", [](GemmArgs& a) { a.activation = Activation::relu; }),
+      edited("a float8 out",
+             [](GemmArgs& a) { a.out = P::view(3, DType::float8_e4m3fn, 300, 640); }),
+      edited("a float8 out, scaled",
              [](GemmArgs& a) {
-               a.bias = make_view(reinterpret_cast<void*>(std::uintptr_t{9} << 48), DType::float32,
-                                  {640}, test::gpu);
+               a.out = P::view(3, DType::float8_e4m3fn, 300, 640);
+               a.out_scale = 4;
              }),
+      changed("pdl", [](Call& c) { c.options.pdl = true; }),
+      changed("constant_b", [](Call& c) { c.options.constant_b = true; }),
+      changed("a policy's kernel",
+              [](Call& c) { c.has_policy = true, c.policy.kernel = "general"; }),
+      changed("a policy's tile",
+              [](Call& c) { c.has_policy = true, c.policy.tile_m = 64, c.policy.tile_n = 128; }),
+      changed("another tile",
+              [](Call& c) { c.has_policy = true, c.policy.tile_m = 64, c.policy.tile_n = 64; }),
+      changed("a policy's num_sms", [](Call& c) { c.has_policy = true, c.policy.num_sms = 5; }),
+      changed("a policy's stages", [](Call& c) { c.has_policy = true, c.policy.stages = 2; }),
       changed("c",
               [](Call& c) {
                 c.product.set_out(DType::float32);
@@ -127,53 +132,47 @@ std::vector<Call> calls_of_every_field() {
 
 }  // namespace
 
-TEST_CASE("whatever was planned before, a call gets the plan that it would make") {
+TEST_CASE("whatever was planned before, a call launches what it would as the first one") {
   testing::CacheDirectory directory;
   testing::use_fake_nvrtc();
   fake::use_fake_driver();
-  const std::vector<Call> calls = calls_of_every_field();
-  const GemmPlan first = calls.front().product.plan();
-  for (int round = 0; round < 2; ++round) {  // the second one finds them all
-    for (const Call& call : calls) {
-      CAPTURE(call.what);
-      CAPTURE(round);
-      const GemmPlan expected = call.product.plan(nullptr, call.sms);
-      CHECK(same(ready(call).plan, expected));
-      if (&call != &calls.front() && call.device == 0) CHECK_FALSE(same(expected, first));
-    }
-  }
-  CHECK(ready(calls[7]).function != ready(calls[0]).function);  // another device
+  check_repeats(calls_of_every_field());
 }
 
-TEST_CASE("a repeated call finds its plan, wherever its arrays lie") {
+TEST_CASE("a thread keeps no more calls than it may, each thread its own") {
   testing::CacheDirectory directory;
   testing::use_fake_nvrtc();
   fake::use_fake_driver();
-  Call call{"", PlannedProduct(700, 640, 1024)};
-  const plan::ReadyPlan* plan = &ready(call);
-  CHECK(plan->function != nullptr);
-  CHECK(&ready(call) == plan);
-  GemmArgs& args = call.product.args;
-  for (TensorView* view : {&args.a.values, &args.b.values, &*args.a.sf, &*args.b.sf, &args.out}) {
-    PlannedProduct::shift(*view, 4096);
+  for (std::int64_t m = 1; m <= 1400; ++m) {
+    const PlannedProduct product(m, 640, 1024);
+    const auto found = launches_of([&] { gemm(product.args); });
+    REQUIRE(found.size() == 1);
+    REQUIRE(found[0].grid == product.plan().grid);
+    REQUIRE(plan::kept_calls() <= plan::most_prepared_calls);
   }
-  CHECK(&ready(call) == plan);
-  // The values of an epilogue are parameters: only its being there is planned for.
-  args.alpha = 2;
-  plan = &ready(call);
-  args.alpha = 3;
-  args.activation = Activation::relu;
-  CHECK(&ready(call) == plan);
+  CHECK(plan::kept_calls() > plan::most_prepared_calls * 3 / 4);
+  std::thread([] { CHECK(plan::kept_calls() == 0); }).join();
 }
 
-TEST_CASE("more shapes than the cache holds are no error") {
+TEST_CASE("8 threads at once launch what each of them asks for") {
   testing::CacheDirectory directory;
   testing::use_fake_nvrtc();
   fake::use_fake_driver();
-  for (std::int64_t m = 1; m <= 1100; ++m) {
-    const Call call{"", PlannedProduct(m, 640, 1024)};
-    REQUIRE(same(ready(call).plan, call.product.plan()));
+  const std::vector<Variant> variants = calls_of_every_field();
+  std::vector<test::Launches> expected;
+  for (const Variant& v : variants) expected.push_back(test::launches_in_a_new_thread(v.call));
+  std::array<int, 8> wrong{};
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < wrong.size(); ++t) {
+    threads.emplace_back([&, t] {
+      for (std::size_t i = 0; i < 4 * variants.size(); ++i) {
+        const std::size_t which = (i * (2 * t + 1) + t) % variants.size();
+        if (launches_of(variants[which].call) != expected[which]) ++wrong[t];
+      }
+    });
   }
+  for (std::thread& thread : threads) thread.join();
+  for (int count : wrong) CHECK(count == 0);
 }
 
 TEST_CASE("gemm launches what was planned, with and without a policy") {
@@ -268,25 +267,26 @@ TEST_CASE("a batch, another batch and a single product have plans of their own")
   testing::CacheDirectory directory;
   testing::use_fake_nvrtc();
   fake::use_fake_driver();
-  const PlannedProduct p(512, 256, 128, DType::bfloat16);
-  plan::GemmBatch whole{48, 512 * 128, 0, 256 * 128, 0, 512 * 256, 0};
-  std::vector<plan::GemmBatch> batches(6, whole);
-  batches[1] = {};      // one product
-  batches[2].b = 0;     // one b for all
-  batches[3].out += 1;  // another epilogue
-  batches[4].a += 1;    // a launch for each
-  batches[5].count = 2;
-  for (int round = 0; round < 2; ++round) {
-    for (const plan::GemmBatch& batch : batches) {
-      const auto problem = make_problem(p.args);
-      const GemmPlan made = plan::make_gemm_plan(problem, p.args, nullptr, {132, false}, batch);
-      const GemmPlan& found = plan::ready_plan(problem, p.args, 0, {132, false}, batch).plan;
-      CHECK(same(found, made));
-      CHECK(found.whole_batch == made.whole_batch);
+  std::vector<Variant> variants;
+  const auto add = [&](const char* what, const std::function<void(GemmArgs&)>& change) {
+    GemmArgs args = PlannedProduct(512, 256, 128, DType::bfloat16).args;
+    for (TensorView* view : {&args.a.values, &args.b.values, &args.out}) {
+      const std::int64_t rows = view->shape[0], columns = view->shape[1];
+      *view = make_view(view->data, view->dtype, {48, rows, columns}, test::gpu);
     }
-  }
-  const GemmPlan all =
-      plan::make_gemm_plan(make_problem(p.args), p.args, nullptr, {132, false}, whole);
-  CHECK(all.whole_batch);
-  CHECK_FALSE(same(all, p.plan()));
+    change(args);
+    variants.push_back({what, [args] { gemm(args); }});
+  };
+  add("all", [](GemmArgs&) {});
+  add("one b for all", [](GemmArgs& a) { a.b.values.strides[0] = 0; });
+  add("another epilogue", [](GemmArgs& a) { a.out.strides[0] += 1; });
+  add("a launch for each", [](GemmArgs& a) { a.a.values.strides[0] += 1; });
+  add("others between", [](GemmArgs& a) { a.a.values.strides[0] += 8; });
+  add("another count", [](GemmArgs& a) {
+    for (TensorView* view : {&a.a.values, &a.b.values, &a.out}) view->shape[0] = 2;
+  });
+  add("one product", [](GemmArgs& a) { a = PlannedProduct(512, 256, 128, DType::bfloat16).args; });
+  check_repeats(variants);
+  CHECK(launches_of(variants[0].call).size() == 1);
+  CHECK(launches_of(variants[3].call).size() == 48);
 }

@@ -24,6 +24,7 @@ import test_gpu_gemm
 import test_gpu_grouped
 import test_gpu_grouped_16bit
 import test_gpu_grouped_fp8
+import test_gpu_plans
 import test_gpu_quantize
 from sm90_cases import CASES, MODES
 from sm90_faults import FAULTS, Fault
@@ -42,6 +43,7 @@ BODIES: list[tuple[ModuleType, str]] = [
         test_gpu_grouped,
         test_gpu_grouped_16bit,
         test_gpu_grouped_fp8,
+        test_gpu_plans,
         test_gpu_quantize,
         test_gpu_bundle,
     )

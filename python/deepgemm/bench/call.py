@@ -1,7 +1,8 @@
-"""`deepgemm bench call`: CPU time of one call, from Python, on a GPU."""
+"""`deepgemm bench call`: CPU time of one repeated call, and what of it is the driver's launch."""
 
 from __future__ import annotations
 
+import importlib.util
 import statistics
 import time
 from collections.abc import Callable
@@ -15,33 +16,64 @@ from deepgemm.bench.report import Row
 _CALLS = 50
 
 
-def cpu_us(call: Callable[[], Any], wait: Callable[[], Any], repeat: int) -> float:
+def cpu_us(
+    call: Callable[[Any, Any, Any], Any],
+    arrays: tuple[Any, Any, Any],
+    wait: Callable[[], Any],
+    repeat: int,
+) -> float:
     """Return the median time in us for which one call keeps the CPU; waits only between samples."""
+    a, b, out = arrays
     for _ in range(10):
-        call()
+        call(a, b, out)
     wait()
     samples = []
     for _ in range(repeat):
         start = time.perf_counter()
         for _ in range(_CALLS):
-            call()
+            call(a, b, out)
         samples.append((time.perf_counter() - start) / _CALLS * 1e6)
         wait()
     return statistics.median(samples)
 
 
-def measure(repeat: int, m: int = 64, n: int = 256, k: int = 256) -> list[Row]:
-    """Return a row for the Python path on `deepgemm.DeviceArray`s."""
+def arrays(m: int, n: int, k: int) -> tuple[str, tuple[Any, Any, Any]]:
+    """(framework, (a, b, out)): torch tensors if torch can use the GPU, else DeviceArrays."""
     import numpy as np
+
+    upload: Callable[[Any], Any] = ext.DeviceArray.from_numpy
+    out: Any = None
+    name = "deepgemm.DeviceArray"
+    if importlib.util.find_spec("torch"):
+        from deepgemm.torch import bench_support
+
+        if bench_support.cuda_available():
+            upload, out = bench_support.upload, bench_support.empty(m, n, "bfloat16")
+            name = "torch"
+    if out is None:
+        out = ext.DeviceArray((m, n), "bfloat16")
 
     def matrix(rows: int, granularity: tuple[int, int]) -> Any:
         x = np.random.default_rng(0).standard_normal((rows, k)).astype(np.float32)
-        return deepgemm.quantize(ext.DeviceArray.from_numpy(x), granularity)
+        return deepgemm.quantize(upload(x), granularity)
 
-    a, b = matrix(m, (1, 128)), matrix(n, (128, 128))
-    out = ext.DeviceArray((m, n), "bfloat16")
+    return name, (matrix(m, (1, 128)), matrix(n, (128, 128)), out)
 
-    def call() -> None:
-        deepgemm.gemm(a, b, out)
 
-    return [{"path": "python", "us": round(cpu_us(call, out.synchronize, repeat), 3)}]
+def measure(repeat: int, m: int = 64, n: int = 256, k: int = 256) -> tuple[str, list[Row]]:
+    """Return the framework of the arrays, and a row for each path to the same launch.
+
+    Paths: "python", ``deepgemm.gemm(a, b, out)``; "plan", a :class:`deepgemm.Plan` of it; "cpp",
+    ``deepgemm::gemm`` in a loop of C++. ``launch_us`` is the driver's cuLaunchKernelEx alone, of
+    the same kernel with the same parameters, in a loop of C++ too.
+    """
+    name, given = arrays(m, n, k)
+    plan = deepgemm.plan("gemm", *given)
+    python_us = cpu_us(deepgemm.gemm, given, deepgemm.synchronize, repeat)
+    plan_us = cpu_us(plan, given, deepgemm.synchronize, repeat)
+    cost = ext.measure_call(*given, None, _CALLS, repeat)
+    times = {"python": python_us, "plan": plan_us, "cpp": cost["call_us"]}
+    launch_us = round(cost["launch_us"], 3)
+    return name, [
+        {"path": path, "us": round(us, 3), "launch_us": launch_us} for path, us in times.items()
+    ]

@@ -239,16 +239,18 @@ def _jit_rows(
 
 
 def run_call(args: argparse.Namespace) -> int:
-    """Measure the CPU time of a call."""
+    """Measure the CPU time of a call, and of the driver's launch in it."""
     from deepgemm.bench import machine
 
     if problem := machine.gpu_problem():
         return _refuse("call", f"a GPU: {problem}")
     from deepgemm.bench import call
 
-    rows = call.measure(args.repeat)
+    framework, rows = call.measure(args.repeat)
+    print(f"{'path':<8}{'us':>8}{'launch':>8}{'above':>8}   arrays: {framework}")
     for row in rows:
-        print(f"{row['path']:<8}{row['us']:8.2f} us per call")
+        above = row["us"] - row["launch_us"]
+        print(f"{row['path']:<8}{row['us']:8.2f}{row['launch_us']:8.2f}{above:8.2f}")
     _write(args, rows)
     return WELL
 

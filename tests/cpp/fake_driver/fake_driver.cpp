@@ -2,6 +2,7 @@
 // maps that are recorded and not run. Only what deepgemm calls is here.
 #include "fake_driver.hpp"
 
+#include <cstdlib>
 #include <cstring>
 
 using deepgemm::fake::CudaState;
@@ -19,8 +20,11 @@ CudaState& state() {
   return instance;
 }
 
+bool is_quiet() { return state().quiet.load(std::memory_order_relaxed); }
+
 // Counts the call and returns the failure that a test asked for.
 CUresult record(const char* name) {
+  if (is_quiet()) return CUDA_SUCCESS;
   std::lock_guard lock(state().mutex);
   ++state().calls[name];
   const auto failure = state().failures.find(name);
@@ -128,6 +132,7 @@ CUresult FuncLoad(CUfunction) { return record("cuFuncLoad"); }
 
 CUresult LaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters,
                         void**) {
+  if (is_quiet()) return CUDA_SUCCESS;
   const CUresult result = record("cuLaunchKernelEx");
   std::lock_guard lock(state().mutex);
   LaunchCall call{};
@@ -151,7 +156,20 @@ CUresult TensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint
                               CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
   if (reinterpret_cast<std::uintptr_t>(map) % 64 != 0) return CUDA_ERROR_INVALID_VALUE;
   const CUresult result = record("cuTensorMapEncodeTiled");
+  // The address, then a digest of everything else: maps that differ are told apart.
+  std::uint64_t digest = 0xcbf29ce484222325;
+  const auto add = [&](std::uint64_t word) { digest = (digest ^ word) * 0x100000001b3; };
+  for (int word : {static_cast<int>(type), static_cast<int>(rank), static_cast<int>(swizzle),
+                   static_cast<int>(promotion), static_cast<int>(fill)})
+    add(static_cast<std::uint64_t>(word));
+  for (cuuint32_t i = 0; i < rank; ++i) {
+    add(extents[i]), add(box[i]), add(element_strides[i]);
+    if (i > 0) add(pitches[i - 1]);
+  }
   std::memset(map, 0x5a, sizeof(*map));
+  std::memcpy(map, &address, sizeof(address));
+  std::memcpy(map->opaque + 1, &digest, sizeof(digest));
+  if (is_quiet()) return CUDA_SUCCESS;
   std::lock_guard lock(state().mutex);
   state().tensor_maps.push_back({type,
                                  rank,
@@ -165,6 +183,12 @@ CUresult TensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint
                                  promotion,
                                  fill});
   return result;
+}
+
+CUresult TensorMapReplaceAddress(CUtensorMap* map, void* address) {
+  if (reinterpret_cast<std::uintptr_t>(map) % 64 != 0) return CUDA_ERROR_INVALID_VALUE;
+  std::memcpy(map, &address, sizeof(address));
+  return record("cuTensorMapReplaceAddress");
 }
 
 CUresult MemAlloc(CUdeviceptr* address, std::size_t bytes) {
@@ -250,6 +274,7 @@ const std::map<std::string, void*>& entry_points() {
       {"cuFuncLoad", address_of(FuncLoad)},
       {"cuLaunchKernelEx", address_of(LaunchKernelEx)},
       {"cuTensorMapEncodeTiled", address_of(TensorMapEncodeTiled)},
+      {"cuTensorMapReplaceAddress", address_of(TensorMapReplaceAddress)},
       {"cuMemAlloc", address_of(MemAlloc)},
       {"cuMemFree", address_of(MemFree)},
       {"cuMemcpyHtoD", address_of(MemcpyHtoD)},

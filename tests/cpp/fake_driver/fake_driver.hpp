@@ -48,6 +48,9 @@ struct PendingCopy {
 
 struct CudaState {
   std::mutex mutex;  // guards what is recorded
+  // Nothing is recorded and no call fails, so that the time of a call is the library's: set by
+  // FAKE_CUDA_QUIET in the environment, or by a test.
+  std::atomic<bool> quiet{std::getenv("FAKE_CUDA_QUIET") != nullptr};
   std::vector<TensorMapCall> tensor_maps;
   std::vector<LaunchCall> launches;
   void (*on_launch)(const LaunchCall&) = nullptr;  // called within, while `parameters` is valid

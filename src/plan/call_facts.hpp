@@ -1,0 +1,78 @@
+// A call as its caller gave it: where its arrays lie, and everything else in one comparable POD.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "deepgemm/gemm.hpp"
+#include "deepgemm/grouped.hpp"
+
+namespace deepgemm::plan {
+
+// What an array is to a call; `groups` is the group vector, whatever its form is called.
+enum class Role : std::uint8_t { a, b, sfa, sfb, out, c, bias, groups };
+inline constexpr std::size_t role_count = 8;
+
+// Calls function(Role, const TensorView&) with each array of a call, in the order of Role.
+template <class Args, class Function>
+void for_each_array(const Args& args, Function&& function) {
+  function(Role::a, args.a.values);
+  function(Role::b, args.b.values);
+  if (args.a.sf) function(Role::sfa, *args.a.sf);
+  if (args.b.sf) function(Role::sfb, *args.b.sf);
+  function(Role::out, args.out);
+  if (args.c) function(Role::c, *args.c);
+  if constexpr (requires { args.bias; }) {
+    if (args.bias) function(Role::bias, *args.bias);
+  }
+  if constexpr (std::is_same_v<Args, GroupedArgs>) function(Role::groups, args.groups);
+  if constexpr (std::is_same_v<Args, MaskedArgs>) function(Role::groups, args.rows);
+  if constexpr (std::is_same_v<Args, KGroupedArgs>) function(Role::groups, args.k_sizes);
+}
+
+// Everything that a check or a plan reads, but for addresses and the values of scalars: operation,
+// options, policy, and of each array its dtype, extents, strides, device and place within 16 bytes.
+// Two calls of one signature pass the same checks, but those of overlap, and have one plan.
+class Signature {
+ public:
+  void add(std::uint64_t word) noexcept { words_[size_++] = word; }
+  // As many as there are from the end on are set by the caller, who then tells.
+  std::uint64_t* end() noexcept { return words_ + size_; }
+  void set_end(const std::uint64_t* end) noexcept {
+    size_ = static_cast<std::size_t>(end - words_);
+  }
+  // Of a call that no check has seen yet and that has no signature, such as a rank of 1000.
+  void refuse() noexcept { usable_ = false; }
+  bool usable() const noexcept { return usable_; }
+  const std::uint64_t* words() const noexcept { return words_; }
+  std::size_t size() const noexcept { return size_; }
+  std::uint64_t hash() const noexcept;
+  friend bool operator==(const Signature& a, const Signature& b) noexcept {
+    return a.usable_ && b.usable_ && a.size_ == b.size_ &&
+           std::memcmp(a.words_, b.words_, a.size_ * sizeof(std::uint64_t)) == 0;
+  }
+
+ private:
+  // 8 arrays of rank 4, the options and a policy.
+  static constexpr std::size_t capacity = role_count * (1 + 2 * max_rank) + 24;
+  std::size_t size_ = 0;
+  bool usable_ = true;
+  std::uint64_t words_[capacity];  // the first size_ of them
+};
+
+struct CallFacts {
+  CallFacts(const GemmArgs& args, const CallOptions& options);
+  CallFacts(const GroupedArgs& args, const CallOptions& options);
+  CallFacts(const MaskedArgs& args, const CallOptions& options);
+  CallFacts(const KGroupedArgs& args, const CallOptions& options);
+
+  void* address(Role role) const { return addresses[static_cast<std::size_t>(role)]; }
+
+  std::array<void*, role_count> addresses{};  // null: not there
+  float alpha = 1, out_scale = 1;
+  Signature signature;
+};
+
+}  // namespace deepgemm::plan
