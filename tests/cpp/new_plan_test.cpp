@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "contains.hpp"
+#include "deepgemm/plan.hpp"
 #include "fake_driver/fake_driver.hpp"
 #include "jit_fixture.hpp"
 #include "planned_product.hpp"
@@ -40,6 +42,34 @@ PlannedProduct fresh_product() {
   static std::int64_t rows = 1000;
   return {++rows, 640, 1024};
 }
+
+// `count` products whose a lie 8 bytes past a multiple of 16 every second time: a launch for each.
+GemmArgs fresh_batch(std::int64_t count) {
+  GemmArgs args = fresh_product().args;
+  const auto stack = [count](TensorView& view, std::int64_t padding) {
+    const std::int64_t rows = view.shape[0], columns = view.shape[1];
+    view = make_view(view.data, view.dtype, {count, rows, columns}, test::gpu);
+    view.strides[0] += padding;
+  };
+  stack(args.a.values, 8);
+  stack(args.out, 0);
+  return args;
+}
+
+#ifdef FAKE_NVTX_PATH
+GroupedArgs fresh_groups() {
+  const PlannedProduct product = fresh_product();
+  GroupedArgs args;
+  args.a = product.args.a;
+  args.out = product.args.out;
+  args.b.values =
+      make_view(product.args.b.values.data, DType::float8_e4m3fn, {4, 640, 1024}, test::gpu);
+  args.b.sf = make_view(product.args.b.sf->data, DType::float32, {4, 5, 8}, test::gpu);
+  args.groups =
+      make_view(reinterpret_cast<void*>(std::uintptr_t{6} << 48), DType::int32, {4}, test::gpu);
+  return args;
+}
+#endif
 
 std::vector<std::string>& debug_lines() {
   static std::vector<std::string> lines;
@@ -74,6 +104,34 @@ TEST_CASE_FIXTURE(Fakes, "the trace has each problem once, whichever thread has 
   gemm(shifted.args);
   CHECK(lines() == 4);
   CHECK(contains(traced(), R"("offset": 2)"));
+}
+
+TEST_CASE_FIXTURE(Fakes, "a call that was prepared ahead is told of when it is, and not again") {
+  const Environment trace("DEEPGEMM_TRACE", file.c_str());
+  PlannedProduct product = fresh_product();
+  const Plan prepared = make_plan(product.args);
+  CHECK(lines() == 1);
+  prepared.run(product.args);
+  std::thread([&] { prepared.run(product.args); }).join();
+  gemm(product.args);
+  PlannedProduct::shift(product.args.a.values, 4096);
+  gemm(product.args);
+  product.args.alpha = 2;
+  gemm(product.args);  // another call, which has another epilogue
+  CHECK(lines() == 2);
+  product.args.alpha = 3;
+  gemm(product.args);
+  CHECK(lines() == 2);
+}
+
+TEST_CASE_FIXTURE(Fakes, "a batch that is launched product by product has a line for each plan") {
+  const Environment trace("DEEPGEMM_TRACE", file.c_str());
+  const GemmArgs batch = fresh_batch(5);
+  const std::size_t before = cuda.launches.size();
+  for (int call = 0; call < 2; ++call) gemm(batch);
+  CHECK(cuda.launches.size() == before + 10);
+  CHECK(lines() == 2);
+  CHECK(contains(traced(), R"("offset": 8)"));
 }
 
 TEST_CASE_FIXTURE(Fakes, "nothing is recorded unless it is asked for, nor by explain and prepare") {
@@ -158,5 +216,25 @@ TEST_CASE_FIXTURE(Fakes, "launches are marked for a profiler if that is asked fo
   CHECK_THROWS_AS(gemm(marked.args), DriverError);
   cuda.heal();
   CHECK(std::string(take()) == name);  // closed after a failure too
+  // However a call is repeated, and whichever kernel it has.
+  const PlannedProduct planned = fresh_product();
+  const Plan prepared = make_plan(planned.args);
+  CHECK(std::string(take()).empty());
+  for (int call = 0; call < 2; ++call) prepared.run(planned.args);
+  const std::string other = "deepgemm: " + plan::words_of(make_problem(planned.args), 1) + "\n";
+  CHECK(std::string(take()) == other + other);
+  const GroupedArgs groups = fresh_groups();
+  Policy general;
+  general.kernel = "general";
+  for (const Policy* policy : {static_cast<const Policy*>(nullptr), &std::as_const(general)}) {
+    for (int call = 0; call < 2; ++call) grouped_gemm(groups, {.policy = policy});
+    const std::string marks = take();
+    CHECK(std::count(marks.begin(), marks.end(), '\n') == 2);
+    CHECK(marks.starts_with("deepgemm: grouped_gemm of 4 groups, "));
+  }
+  const GemmArgs batch = fresh_batch(3);
+  for (int call = 0; call < 2; ++call) gemm(batch);
+  const std::string marks = take();
+  CHECK(std::count(marks.begin(), marks.end(), '\n') == 6);
 }
 #endif
