@@ -199,7 +199,7 @@ def test_warmup_and_cache(capsys, cache, tmp_path):
     assert entries
     code, shown = run(capsys, "cache", "verify")
     assert code == 0
-    assert f"{len(entries)} kernels" in shown.out
+    assert f"{len(entries)} kernel" in shown.out
     entry = tmp_path / "cache" / entries[0]["file"]
     entry.write_bytes(entry.read_bytes()[:-5] + b"wrong")
     code, shown = run(capsys, "cache", "verify")
