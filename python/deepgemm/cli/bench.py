@@ -36,7 +36,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     bf16.set_defaults(decode=False)
     for suite in (dense, bf16):
         _dense_options(suite)
-    grouped = suites.add_parser("grouped", help="FP8 groups: MoE shapes; needs a GPU")
+    grouped = suites.add_parser("grouped", help="groups: MoE shapes; needs a GPU")
+    grouped.add_argument("--dtype", choices=("fp8", "bf16"), default="fp8")
     grouped.add_argument("--quick", action="store_true", help="five rows, one of each kind")
     jit = suites.add_parser("jit", help="compile times; needs NVRTC, no GPU")
     jit.add_argument("--quick", action="store_true", help="one kernel of each family")
@@ -178,7 +179,7 @@ def run_grouped(args: argparse.Namespace) -> int:
         f"{'peer us':>9}"
     )
     rows: list[dict[str, Any]] = []
-    cases = grouped.QUICK if args.quick else grouped.CASES
+    cases = grouped.cases_of(args.dtype, quick=args.quick)
     try:
         for case, row in grouped.measure_all(cases, bench_support, args.repeat):
             rows.append(row)
