@@ -272,7 +272,7 @@ def test_interrupted_times_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         raise KeyboardInterrupt
 
     monkeypatch.setattr(jit, "cold", cold)
-    monkeypatch.setattr(jit, "disk", lambda quick: {})
+    monkeypatch.setattr(jit, "stored", lambda quick: {"disk_ms": {}, "bundle_ms": {}})
     out = tmp_path / "jit.json"
     with pytest.raises(KeyboardInterrupt):  # the command line then exits with 130
         bench.run(parse("jit", "--json", str(out)))
@@ -281,21 +281,21 @@ def test_interrupted_times_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_quick_has_one_kernel_of_each_family() -> None:
     kernels = [kernel["kernel"] for kernel in ext.selectable_kernels()]
-    assert len(jit.selection(False)) == len(kernels)
-    assert sorted(kernels[index] for index in jit.selection(True)) == sorted(set(kernels))
+    assert len(jit.selection(every=True)) == len(kernels)
+    assert sorted(kernels[index] for index in jit.selection()) == sorted(set(kernels))
 
 
 def test_jit_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if problem := deepgemm.info()["nvrtc_problem"]:
         pytest.skip(f"NVRTC is missing: {problem}")
     monkeypatch.setattr(jit, "DENSE", suites.DENSE[-2:-1] + suites.DENSE[-1:])
-    on_disk = jit.disk()
-    assert on_disk
-    kernels = ext.selectable_kernels()
-    names = [f"{kernel['kernel']} {kernel['config']}" for kernel in kernels]
-    for key in on_disk:
-        assert sum(jit.matches(key, name) for name in names) == 1, key
-    monkeypatch.setattr(jit, "selection", lambda quick: [0])
+    stored = jit.stored()
+    assert set(stored) == {"disk_ms", "bundle_ms"}
+    assert stored["disk_ms"].keys() == stored["bundle_ms"].keys() != set()
+    for key in stored["disk_ms"]:
+        assert sum(jit.matches(key, name) for name in jit.names()) == 1, key
+        assert set(jit.numbers_of([key])) <= set(jit.selection(stored["disk_ms"]))
+    monkeypatch.setattr(jit, "selection", lambda keys, every: [0])
     out = tmp_path / "jit.json"
     assert bench.run(parse("jit", "--repeat", "1", "--json", str(out))) == 0
     (row,) = report.load(out)["rows"]
