@@ -272,7 +272,7 @@ def test_interrupted_times_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         raise KeyboardInterrupt
 
     monkeypatch.setattr(jit, "cold", cold)
-    monkeypatch.setattr(jit, "disk", lambda quick: {})
+    monkeypatch.setattr(jit, "stored", lambda quick: {"disk_ms": {}, "bundle_ms": {}})
     out = tmp_path / "jit.json"
     with pytest.raises(KeyboardInterrupt):  # the command line then exits with 130
         bench.run(parse("jit", "--json", str(out)))
@@ -281,21 +281,21 @@ def test_interrupted_times_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_quick_has_one_kernel_of_each_family() -> None:
     kernels = [kernel["kernel"] for kernel in ext.selectable_kernels()]
-    assert len(jit.selection(False)) == len(kernels)
-    assert sorted(kernels[index] for index in jit.selection(True)) == sorted(set(kernels))
+    assert len(jit.selection(every=True)) == len(kernels)
+    assert sorted(kernels[index] for index in jit.selection()) == sorted(set(kernels))
 
 
 def test_jit_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if problem := deepgemm.info()["nvrtc_problem"]:
         pytest.skip(f"NVRTC is missing: {problem}")
     monkeypatch.setattr(jit, "DENSE", suites.DENSE[-2:-1] + suites.DENSE[-1:])
-    on_disk = jit.disk()
-    assert on_disk
-    kernels = ext.selectable_kernels()
-    names = [f"{kernel['kernel']} {kernel['config']}" for kernel in kernels]
-    for key in on_disk:
-        assert sum(jit.matches(key, name) for name in names) == 1, key
-    monkeypatch.setattr(jit, "selection", lambda quick: [0])
+    stored = jit.stored()
+    assert set(stored) == {"disk_ms", "bundle_ms"}
+    assert stored["disk_ms"].keys() == stored["bundle_ms"].keys() != set()
+    for key in stored["disk_ms"]:
+        assert sum(jit.matches(key, name) for name in jit.names()) == 1, key
+        assert set(jit.numbers_of([key])) <= set(jit.selection(stored["disk_ms"]))
+    monkeypatch.setattr(jit, "selection", lambda keys, every: [0])
     out = tmp_path / "jit.json"
     assert bench.run(parse("jit", "--repeat", "1", "--json", str(out))) == 0
     (row,) = report.load(out)["rows"]
@@ -342,6 +342,46 @@ def test_grouped_cases_have_their_totals() -> None:
             assert not (sizes % 128).any()
     assert {case.kind for case in grouped.QUICK} == {"padded", "natural", "masked", "along K"}
     assert len({case.label for case in grouped.CASES}) == len(grouped.CASES)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("dtype", ["fp8", "bf16"])
+@pytest.mark.parametrize("kind", ["padded", "natural", "masked", "along K"])
+def test_a_row_of_groups(
+    kind: str, dtype: str, torch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The products of a suite, in host memory: right, and named as they are."""
+    support = pytest.importorskip("deepgemm.torch.bench_support")
+    monkeypatch.setattr(grouped, "MASKED_ROWS", 48)
+
+    def random_matrix(rows: int, columns: int, seed: int) -> Any:
+        return torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed))
+
+    def output(rows: int, columns: int, dtype: str) -> Any:
+        return torch.zeros(rows, columns, dtype=getattr(torch, dtype))
+
+    rival = MagicMock()
+    fakes = {"random_matrix": random_matrix, "upload": torch.from_numpy, "empty": output,
+             "zeros": output, "cublaslt": rival, "cublaslt_tensorwise": rival,
+             "burst_us": lambda calls, repeat: [[2.0] * repeat, [3.0]]}  # fmt: skip
+    for name, fake in fakes.items():
+        monkeypatch.setattr(support, name, fake)
+    shape = {"along K": (2, 64, 32, 512), "masked": (3, 20, 32, 128)}.get(kind, (2, 512, 32, 128))
+    found = grouped.measure(grouped.Case(kind, *shape, dtype=dtype), support, 3)
+    assert 0 < found["error"] < grouped.MAX_ERROR[found["out_dtype"]]
+    assert found["in_dtype"] == {"fp8": "float8_e4m3fn", "bf16": "bf16"}[dtype]
+    assert found["layout"] == ("tn" if (kind, dtype) == ("along K", "bf16") else "nt")
+    assert (found["ratio"], found["groups"]) == (1.5, shape[0])
+    assert rival.call_args.args[0].shape[-1 if found["layout"] == "nt" else 0] == shape[3]
+    assert not report.problems(report.document(HEAD, [found]))
+
+
+def test_the_suite_in_bf16_has_the_shapes_of_fp8() -> None:
+    for quick in (False, True):
+        fp8, bf16 = (grouped.cases_of(dtype, quick=quick) for dtype in ("fp8", "bf16"))
+        assert [case.label for case in fp8] == [case.label for case in bf16]
+        assert {case.dtype for case in bf16} == {"bf16"}
+        assert not any(case.peer_us for case in bf16)
 
 
 def test_a_table_of_groups_names_them() -> None:

@@ -141,6 +141,19 @@ def test_a_program_with_a_bundle_needs_no_nvrtc_and_compiles_nothing(capsys, cac
     assert "the bundle is not used: it is cut off or too long" in done.stdout
 
 
+def test_warm_up_is_well_where_the_bundle_has_it_and_nothing_can_be_written(
+    capsys, cache, tmp_path
+):
+    path = tmp_path / "small.bundle"
+    assert run(capsys, "bundle", "-o", path, "--only", "^deepgemm_general_gemm")[0] == 0
+    environment = {"DEEPGEMM_BUNDLE": path, "DEEPGEMM_CACHE_DIR": "/proc/no/such"}
+    shape = ["-m", "deepgemm", "warmup", "33,65,77", "--a-dtype", "float32"]
+    done = in_a_child(environment, *shape, "--b-dtype", "float32")
+    assert (done.returncode, "0 compiled, 1 was there" in done.stdout) == (0, True), done.stderr
+    other = in_a_child(environment, *shape[:3], "512,512,512")  # not in it
+    assert (other.returncode, "keeps nothing" in other.stderr) == (1, True)
+
+
 def test_the_cache_is_listed_by_last_use_and_has_a_limit(capsys, cache, tmp_path, monkeypatch):
     run(capsys, "bundle", "-o", tmp_path / "x", *ONLY)
     entries = _ext.list_cache()

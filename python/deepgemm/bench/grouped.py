@@ -1,14 +1,14 @@
-"""`deepgemm bench grouped`: FP8 products of many groups, checked in the same run.
+"""`deepgemm bench grouped`: FP8 or BF16 products of many groups, checked in the same run.
 
-Their rival is cuBLASLt's tensor-wise product of one group with all rows, or all of K: the same
-operations, but one matrix for all and no block scales.
+Their rival is cuBLASLt's product of one group with all rows, or all of K (of FP8 the tensor-wise
+one): the same operations, but one matrix for all and no block scales.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ import numpy as np
 import deepgemm
 from deepgemm.bench.report import Row
 
-RIVAL = "cublaslt-tensorwise, one group"
+RIVALS = {"fp8": "cublaslt-tensorwise, one group", "bf16": "cublaslt, one group"}
+IN_DTYPES = {"fp8": "float8_e4m3fn", "bf16": "bf16"}
 MAX_ERROR = {"bfloat16": 1e-5, "float32": 1e-6}
 MASKED_ROWS = 4096
 BLOCKS = ((1, 128), (128, 128))
@@ -38,6 +39,12 @@ class Case:
     n: int
     k: int
     peer_us: float | None = None  # of the torch-only DeepGEMM on such a card, as published
+    dtype: str = "fp8"  # or "bf16"
+
+    @property
+    def layout(self) -> str:
+        """Gradients of BF16 weights are computed from tokens as they lie, K first."""
+        return "tn" if (self.kind, self.dtype) == ("along K", "bf16") else "nt"
 
     @property
     def label(self) -> str:
@@ -107,15 +114,43 @@ CASES = (
 )
 QUICK = (CASES[3], CASES[11], CASES[19], CASES[23], CASES[27], CASES[31], CASES[33])
 
+
+def cases_of(dtype: str, *, quick: bool = False) -> tuple[Case, ...]:
+    """Return the cases of a suite, "fp8" or "bf16". The peer's figures are of FP8."""
+    cases = QUICK if quick else CASES
+    if dtype == "fp8":
+        return cases
+    return tuple(replace(case, dtype=dtype, peer_us=None) for case in cases)
+
+
 Calls = tuple[Callable[[], Any], Callable[[], Any], float]  # ours, the rival's, our error
+
+
+def _operand(case: Case, support: Any, rows: int, seed: int, block: tuple[int, int]) -> Any:
+    """Return [rows, K]: quantised, or in BF16."""
+    x = support.random_matrix(rows, case.k, seed)
+    return deepgemm.quantize(x, block) if case.dtype == "fp8" else x.bfloat16()
+
+
+def _values(x: Any) -> Any:
+    return x.values if isinstance(x, deepgemm.Quantized) else x
+
+
+def _part(x: Any, which: Any) -> Any:
+    """Return some rows of an operand, or a matrix of a stack."""
+    if isinstance(x, deepgemm.Quantized):
+        return deepgemm.Quantized(x.values[which], x.sf[which], x.granularity)
+    return x[which]
 
 
 def _rows(case: Case, support: Any) -> Calls:
     sizes = case.sizes()
     total = int(sizes.sum())
-    a = deepgemm.quantize(support.random_matrix(total, case.k, 1), BLOCKS[0])
-    matrices = (support.random_matrix(case.n, case.k, 2 + g) for g in range(case.groups))
-    b = support.stack([deepgemm.quantize(matrix, BLOCKS[1]) for matrix in matrices])
+    a = _operand(case, support, total, 1, BLOCKS[0])
+    b = support.stack(
+        [_operand(case, support, case.n, 2 + g, BLOCKS[1]) for g in range(case.groups)]
+    )
+    options: dict[str, Any] = {"granularity": BLOCKS} if case.dtype == "fp8" else {}
     vector, masked = support.upload(sizes), case.kind == "masked"
     rows = case.groups * MASKED_ROWS if masked else total
     out = support.empty(rows, case.n, "bfloat16")
@@ -124,13 +159,11 @@ def _rows(case: Case, support: Any) -> Calls:
         out = out.view(case.groups, MASKED_ROWS, case.n)
 
         def ours() -> Any:
-            return deepgemm.masked_gemm(
-                spread, b, vector, out, expected_rows=case.rows, granularity=BLOCKS
-            )
+            return deepgemm.masked_gemm(spread, b, vector, out, expected_rows=case.rows, **options)
     else:
 
         def ours() -> Any:
-            return deepgemm.grouped_gemm(a, b, vector, out, granularity=BLOCKS)
+            return deepgemm.grouped_gemm(a, b, vector, out, **options)
 
     ours()
     begins = np.cumsum(sizes) - sizes
@@ -138,22 +171,24 @@ def _rows(case: Case, support: Any) -> Calls:
     for g in {0, case.groups // 2, case.groups - 1}:
         mine = slice(int(begins[g]), int(begins[g] + sizes[g]))
         found = out[g, : sizes[g]] if masked else out[mine]
-        left = deepgemm.Quantized(a.values[mine], a.sf[mine], BLOCKS[0])
-        right = deepgemm.Quantized(b.values[g], b.sf[g], BLOCKS[1])
-        error = max(error, support.error_against_fp64(found, left, right, BLOCKS))
-    return ours, support.cublaslt_tensorwise(a.values, b.values[0], "bfloat16"), error
+        error = max(error, support.error_against_fp64(found, _part(a, mine), _part(b, g), BLOCKS))
+    if case.dtype == "fp8":
+        return ours, support.cublaslt_tensorwise(a.values, b.values[0], "bfloat16"), error
+    return ours, support.cublaslt(a, b[0], "bfloat16", accumulate=False), error
 
 
 def _along_k(case: Case, support: Any) -> Calls:
     sizes, rows = case.sizes(), (1, 128)
-    a = deepgemm.quantize(support.random_matrix(case.rows, case.k, 1), rows)
-    b = deepgemm.quantize(support.random_matrix(case.n, case.k, 2), rows)
+    a = _operand(case, support, case.rows, 1, rows)
+    b = _operand(case, support, case.n, 2, rows)
+    if case.layout == "tn":
+        a, b = (x.t().contiguous() for x in (a, b))
     out = support.zeros(case.groups * case.rows, case.n, "float32")
     out = out.view(case.groups, case.rows, case.n)
     vector = support.upload(sizes)
 
     def ours() -> Any:
-        return deepgemm.k_grouped_gemm(a, b, vector, out, c=out)
+        return deepgemm.k_grouped_gemm(a, b, vector, out, c=out, layout=case.layout)
 
     ours()
     end = np.cumsum(sizes)
@@ -161,10 +196,27 @@ def _along_k(case: Case, support: Any) -> Calls:
     for g in {0, case.groups - 1}:
         k = slice(int(end[g] - sizes[g]), int(end[g]))
         blocks = slice(k.start // 128, k.stop // 128)
-        left, right = (deepgemm.Quantized(x.values[:, k], x.sf[:, blocks], rows) for x in (a, b))
-        error = max(error, support.error_against_fp64(out[g], left, right, (rows, rows)))
-    rival = support.cublaslt(a.values, b.values, "float32", accumulate=True)
+        if case.dtype == "fp8":
+            left, right = (
+                deepgemm.Quantized(x.values[:, k], x.sf[:, blocks], rows) for x in (a, b)
+            )
+        else:
+            left, right = a[k], b[k]
+        error = max(
+            error,
+            support.error_against_fp64(out[g], left, right, (rows, rows), layout=case.layout),
+        )
+    rival = support.cublaslt(_values(a), _values(b), "float32", accumulate=True, layout=case.layout)
     return ours, rival, error
+
+
+def _moved(case: Case, rows: int) -> float:
+    """Return the bytes that cross the memory at least once, factors included."""
+    per_row, per_block = (1 + 4 / 128, 1 + 4 / 128 / 128) if case.dtype == "fp8" else (2.0, 2.0)
+    if case.kind == "along K":
+        return (rows + case.n) * case.k * per_row + 8.0 * case.groups * rows * case.n
+    inputs = rows * case.k * per_row + case.groups * case.n * case.k * per_block
+    return inputs + 2.0 * rows * case.n
 
 
 def measure(case: Case, support: Any, repeat: int) -> Row:
@@ -175,27 +227,22 @@ def measure(case: Case, support: Any, repeat: int) -> Row:
         statistics.median(samples) for samples in support.burst_us([ours, rival], repeat)
     )
     rows = case.rows if along_k else int(case.sizes().sum())
-    moved = rows * case.k * (1 + 4 / 128)
-    if along_k:
-        moved += case.n * case.k * (1 + 4 / 128) + 8.0 * case.groups * rows * case.n
-    else:
-        moved += case.groups * case.n * case.k * (1 + 4 / 128 / 128) + 2.0 * rows * case.n
     return {
         "op": case.op,
         "m": rows,
         "n": case.n,
         "k": case.k,
         "groups": case.groups,
-        "layout": "nt",
-        "in_dtype": "float8_e4m3fn",
+        "layout": case.layout,
+        "in_dtype": IN_DTYPES[case.dtype],
         "out_dtype": "float32" if along_k else "bfloat16",
         "accumulate": along_k,
         "mode": "burst",
         "us": round(us, 3),
         "tflops": round(2.0 * rows * case.n * case.k / us / 1e6, 1),
-        "gbps": round(moved / us / 1e3, 1),
+        "gbps": round(_moved(case, rows) / us / 1e3, 1),
         "error": float(error),
-        "rival": RIVAL,
+        "rival": RIVALS[case.dtype],
         "rival_us": round(rival_us, 3),
         "ratio": round(rival_us / us, 4),
     }

@@ -1,13 +1,14 @@
-"""`deepgemm bench jit`: how long kernels take to compile, and to come from the disk cache."""
+"""`deepgemm bench jit`: how long kernels take to compile, and to come from cache or bundle."""
 
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from deepgemm._library import ext
 from deepgemm.bench.report import Row
@@ -27,6 +28,7 @@ for m, n, k, out, granularity in json.loads(sys.argv[1]):
 
 # A kernel of the dense suite as a report names it: kernel, config, output.
 Key = tuple[str, str, str]
+_SHORT = {"bfloat16": "bf16", "float32": "f32"}
 
 
 def matches(key: Key, row_name: str) -> bool:
@@ -43,12 +45,29 @@ def matches(key: Key, row_name: str) -> bool:
     )
 
 
-def selection(quick: bool) -> list[int]:
-    """Return the numbers of the selectable kernels to compile: all, or the first of each family."""
-    names = [kernel["kernel"] for kernel in ext.selectable_kernels()]
-    if not quick:
-        return list(range(len(names)))
-    return [index for index, name in enumerate(names) if name not in names[:index]]
+def names() -> list[str]:
+    """Return the selectable kernels as rows name them."""
+    return [f"{kernel['kernel']} {kernel['config']}" for kernel in ext.selectable_kernels()]
+
+
+def numbers_of(keys: Iterable[Key]) -> list[int]:
+    """Return the numbers of the selectable kernels that these of the dense suite are."""
+    known = list(keys)
+    return [
+        number for number, name in enumerate(names()) if any(matches(key, name) for key in known)
+    ]
+
+
+def selection(keys: Iterable[Key] = (), *, every: bool = False) -> list[int]:
+    """Return the numbers of the selectable kernels to compile.
+
+    The first of each family, and those of `keys`; or `every` one.
+    """
+    families = [kernel["kernel"] for kernel in ext.selectable_kernels()]
+    if every:
+        return list(range(len(families)))
+    first = {index for index, name in enumerate(families) if name not in families[:index]}
+    return sorted(first | set(numbers_of(keys)))
 
 
 def cold(selected: Sequence[int], repeat: int) -> Iterator[Row]:
@@ -60,26 +79,53 @@ def cold(selected: Sequence[int], repeat: int) -> Iterator[Row]:
         yield {"kernel": name, "cold_ms": round(median, 2)}
 
 
-def disk(quick: bool = False) -> dict[Key, float]:
-    """Return the time in ms to get each kernel of the dense suite from a warm disk cache."""
-    problems = [
-        (case.m, case.n, case.k, case.out_dtype, case.granularities[1])
-        for case in (QUICK if quick else DENSE)
-        if not case.accumulate
-    ]
+# Writes a bundle of the selectable kernels whose numbers it is given.
+_BUNDLE = """
+import json, sys
+from deepgemm._library import ext
+kernels = [ext.kernel_for_bundle(number) for number in json.loads(sys.argv[2])]
+ext.write_bundle(sys.argv[1], kernels)
+"""
+
+
+def _child(code: str, *arguments: str, **settings: str) -> list[str]:
+    """Run code in a new process, which has no kernel in memory; return the lines it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **settings},
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"the caches could not be timed:\n{done.stderr.strip()}")
+    return done.stdout.splitlines()
+
+
+def _times(origin: str, lines: Sequence[str]) -> dict[Key, float]:
+    """Return the time in ms of each kernel that came from `origin`."""
     times: dict[Key, float] = {}
-    with tempfile.TemporaryDirectory(prefix="deepgemm-bench-") as folder:
-        # Why two children: a process keeps its kernels in memory; only a new one reads the disk.
-        for _ in range(2):
-            command = ["env", f"DEEPGEMM_CACHE_DIR={folder}", sys.executable, "-c", _CHILD]
-            done = subprocess.run(
-                [*command, json.dumps(problems)], capture_output=True, text=True, check=False
-            )
-            if done.returncode != 0:
-                raise RuntimeError(f"the disk cache could not be timed:\n{done.stderr.strip()}")
-            for line in done.stdout.splitlines():
-                kernel, config, origin, ms, out = json.loads(line)
-                if origin == "disk":
-                    short = "bf16" if out == "bfloat16" else "f32"
-                    times.setdefault((kernel, config, short), float(ms))
+    for kernel, config, found, ms, out in map(json.loads, lines):
+        if found == origin:
+            times.setdefault((kernel, config, _SHORT[out]), float(ms))
     return times
+
+
+def stored(quick: bool = False) -> dict[str, dict[Key, float]]:
+    """Return the times in ms to get each kernel of the dense suite: "disk_ms", "bundle_ms"."""
+    problems = json.dumps(
+        [
+            (case.m, case.n, case.k, case.out_dtype, case.granularities[1])
+            for case in (QUICK if quick else DENSE)
+            if not case.accumulate
+        ]
+    )
+    with tempfile.TemporaryDirectory(prefix="deepgemm-bench-") as folder:
+        cache, bundle = f"{folder}/cache", f"{folder}/kernels.bundle"
+        _child(_CHILD, problems, DEEPGEMM_CACHE_DIR=cache, DEEPGEMM_BUNDLE="off")
+        lines = _child(_CHILD, problems, DEEPGEMM_CACHE_DIR=cache, DEEPGEMM_BUNDLE="off")
+        on_disk = _times("disk", lines)
+        _child(_BUNDLE, bundle, json.dumps(numbers_of(on_disk)), DEEPGEMM_CACHE_DIR=cache)
+        lines = _child(_CHILD, problems, DEEPGEMM_CACHE_DIR=f"{folder}/none",
+                       DEEPGEMM_BUNDLE=bundle)  # fmt: skip
+        return {"disk_ms": on_disk, "bundle_ms": _times("bundle", lines)}

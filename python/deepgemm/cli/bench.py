@@ -36,10 +36,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     bf16.set_defaults(decode=False)
     for suite in (dense, bf16):
         _dense_options(suite)
-    grouped = suites.add_parser("grouped", help="FP8 groups: MoE shapes; needs a GPU")
+    grouped = suites.add_parser("grouped", help="groups: MoE shapes; needs a GPU")
+    grouped.add_argument("--dtype", choices=("fp8", "bf16"), default="fp8")
     grouped.add_argument("--quick", action="store_true", help="five rows, one of each kind")
     jit = suites.add_parser("jit", help="compile times; needs NVRTC, no GPU")
-    jit.add_argument("--quick", action="store_true", help="one kernel of each family")
+    which = jit.add_mutually_exclusive_group()
+    which.add_argument("--quick", action="store_true", help="one kernel of each family")
+    which.add_argument("--every", action="store_true", help="every kernel, for half an hour")
     call = suites.add_parser("call", help="CPU time of one call; needs a GPU")
     for suite, repeat, run_suite in (
         (dense, 20, run_dense),
@@ -178,7 +181,7 @@ def run_grouped(args: argparse.Namespace) -> int:
         f"{'peer us':>9}"
     )
     rows: list[dict[str, Any]] = []
-    cases = grouped.QUICK if args.quick else grouped.CASES
+    cases = grouped.cases_of(args.dtype, quick=args.quick)
     try:
         for case, row in grouped.measure_all(cases, bench_support, args.repeat):
             rows.append(row)
@@ -204,7 +207,10 @@ def run_jit(args: argparse.Namespace) -> int:
         return _refuse("jit", f"NVRTC: {problem}")
     rows: list[dict[str, Any]] = []
     try:
-        _jit_rows(args, jit.selection(args.quick), rows)
+        print("first cache and bundle, with the kernels of the dense suite ...", flush=True)
+        stored = jit.stored(args.quick)
+        keys = () if args.quick else stored["disk_ms"]
+        _jit_rows(args, jit.selection(keys, every=args.every), stored, rows)
     except KeyboardInterrupt:
         _write(args, rows)
         raise
@@ -213,7 +219,10 @@ def run_jit(args: argparse.Namespace) -> int:
 
 
 def _jit_rows(
-    args: argparse.Namespace, selected: Sequence[int], rows: list[dict[str, Any]]
+    args: argparse.Namespace,
+    selected: Sequence[int],
+    stored: dict[str, dict[Any, float]],
+    rows: list[dict[str, Any]],
 ) -> None:
     """Append each row as soon as it is measured, and print it with its number."""
     import statistics
@@ -221,17 +230,18 @@ def _jit_rows(
     from deepgemm.bench import jit
 
     total = len(selected)
-    print("first the disk cache, with the kernels of the dense suite ...", flush=True)
-    on_disk = jit.disk(args.quick)
-    say = _printer(f"{'':>{2 * len(str(total)) + 1}}{'cold ms':>9}{'disk ms':>9}  kernel")
+    say = _printer(
+        f"{'':>{2 * len(str(total)) + 1}}{'cold ms':>9}{'disk ms':>9}{'bundle ms':>11}  kernel"
+    )
     for number, row in enumerate(jit.cold(selected, args.repeat), start=1):
-        times = [ms for key, ms in on_disk.items() if jit.matches(key, row["kernel"])]
-        if times:
-            row["disk_ms"] = round(min(times), 3)
+        for field, found in stored.items():
+            times = [ms for key, ms in found.items() if jit.matches(key, row["kernel"])]
+            if times:
+                row[field] = round(min(times), 3)
         rows.append(row)
-        read = f"{row['disk_ms']:.2f}" if "disk_ms" in row else ""
+        disk, bundle = (f"{row[field]:.2f}" if field in row else "" for field in stored)
         progress = f"{number:>{len(str(total))}}/{total}"
-        say(f"{progress}{row['cold_ms']:>9.1f}{read:>9}  {row['kernel']}")
+        say(f"{progress}{row['cold_ms']:>9.1f}{disk:>9}{bundle:>11}  {row['kernel']}")
     times = [row["cold_ms"] for row in rows]
     if times:
         median = statistics.median(times)

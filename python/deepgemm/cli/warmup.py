@@ -96,8 +96,9 @@ def run(args: argparse.Namespace) -> int:
     problems = [*_shapes(args), *_model(args), *_trace(args.trace)]
     if not problems:
         raise ValueError("problems: found none, need M,N,K arguments, --file, --model or --trace")
-    problem = problem_of(deepgemm.cache_info())
-    if problem and not deepgemm.cache_info()["entries"]:
+    cache = deepgemm.cache_info()
+    problem = problem_of(cache)
+    if problem and not cache["entries"] and not cache["bundle_kernels"]:
         return _refuse(problem)
     jobs = args.jobs if args.jobs is not None else len(os.sched_getaffinity(0))
     reports = deepgemm.warmup(problems, device=args.device, jobs=jobs, progress=_progress)

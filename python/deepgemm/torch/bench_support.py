@@ -86,8 +86,10 @@ def addend(rows: int, columns: int, k: int, dtype: str) -> torch.Tensor:
 
 
 def stack(matrices: list[Any]) -> Any:
-    """Put one quantised matrix per group side by side: values and factors [G, ...]."""
+    """Put one matrix per group side by side: [G, ...], of quantised ones values and factors."""
     first = matrices[0]
+    if isinstance(first, torch.Tensor):
+        return torch.stack(matrices)
     values = torch.stack([matrix.values.view(torch.uint8) for matrix in matrices])
     sf = torch.stack([matrix.sf for matrix in matrices])
     return type(first)(values.view(first.values.dtype), sf, first.granularity)
@@ -95,9 +97,15 @@ def stack(matrices: list[Any]) -> Any:
 
 def masked_stack(a: Any, sizes: np.ndarray[Any, Any], most: int) -> Any:
     """Give each group's rows of `a` a matrix of `most` rows; factors with rows contiguous."""
+    if isinstance(a, torch.Tensor):
+        spread = a.new_full((len(sizes), most, a.shape[1]), math.nan)
+        for matrix, rows in zip(spread, a.split(sizes.tolist()), strict=True):
+            matrix[: len(rows)] = rows
+        return spread
     groups, blocks = len(sizes), a.sf.shape[1]
-    values = torch.full((groups, most, a.values.shape[1]), 0x7F, dtype=torch.uint8, device="cuda")
-    sf = torch.full((groups, blocks, most), math.nan, device="cuda").transpose(1, 2)
+    where = a.values.device
+    values = torch.full((groups, most, a.values.shape[1]), 0x7F, dtype=torch.uint8, device=where)
+    sf = torch.full((groups, blocks, most), math.nan, device=where).transpose(1, 2)
     begin = 0
     for group, size in enumerate(sizes.tolist()):
         values[group, :size] = a.values[begin : begin + size].view(torch.uint8)
