@@ -7,37 +7,13 @@
 #include <tuple>
 #include <vector>
 
+#include "group_vectors.hpp"
 #include "host_lanes.hpp"
-#include "scheduler/grouped.cuh"
-#include "scheduler/k_grouped.cuh"
-#include "test_tensors.hpp"
 
 using namespace deepgemm::device;
-using test::HostLanes;
-using test::Random;
+using test::Form, test::HostLanes, test::Random, test::Values, test::Vector;
 
 namespace {
-
-using Values = std::vector<std::int64_t>;
-using Form = GroupVectorForm;
-
-// A group vector with its memory; elements `step` apart.
-struct Vector {
-  Vector(Form form, const Values& values, std::int64_t groups, std::int64_t rows, bool wide = false,
-         i32 alignment = 1, i64 step = 1)
-      : memory(values.size() * std::size_t(step) + 1) {
-    auto* narrow = reinterpret_cast<i32*>(memory.data());
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      if (wide)
-        memory[i * std::size_t(step)] = values[i];
-      else
-        narrow[i * std::size_t(step)] = i32(values[i]);
-    }
-    view = {memory.data(), step, wide, form, i32(groups), i32(rows), alignment};
-  }
-  Values memory;
-  GroupVector view;
-};
 
 // (group, row, first, end, column) -> how often
 using Visits = std::map<std::tuple<i32, i32, i32, i32, i32>, int>;
@@ -69,35 +45,6 @@ Visits wanted(const std::vector<GroupSpan>& spans, const GroupTiling& t) {
     }
   }
   return visits;
-}
-
-// Uniform, one group with everything, mostly empty, each half of the one before, single rows.
-Values random_sizes(Random& random, std::int64_t groups, std::int64_t total) {
-  Values sizes(std::size_t(groups), 0);
-  const auto any = [&] { return std::size_t(random.integer(0, groups - 1)); };
-  switch (random.integer(0, 4)) {
-    case 0:
-      for (auto& size : sizes) size = random.integer(0, 2 * total / groups);
-      break;
-    case 1:
-      sizes[any()] = total;
-      break;
-    case 2:
-      for (int i = 0; i < 3; ++i) sizes[any()] = random.integer(0, total / 3);
-      break;
-    case 3:
-      for (std::int64_t left = total; left > 0; left /= 2) sizes[any()] = left / 4;
-      break;
-    default:
-      for (auto& size : sizes) size = random.integer(0, 1);
-  }
-  return sizes;
-}
-
-GroupTiling random_tiling(Random& random) {
-  constexpr i32 heights[] = {8, 16, 64, 128, 192, 256, 512};
-  return {heights[random.integer(0, 6)], i32(8 * random.integer(1, 32)), i32(random.integer(1, 9)),
-          i32(random.integer(1, 12)), random.integer(0, 1) == 0 ? 1 : 4};
 }
 
 struct Layout {
@@ -365,63 +312,5 @@ TEST_CASE("labels: every row of a group once in every column, in tiles of one gr
     INFO(i);
     CHECK(right);
     CHECK(std::int64_t(seen.size()) == some * tiling.tiles_n);
-  }
-}
-
-TEST_CASE("along K: every tile of every group once, with its slice of K and its first block") {
-  constexpr i32 cta_counts[] = {1, 7, 66, 131, 132};
-  Random random(41);
-  for (int i = 0; i < 1500; ++i) {
-    const std::int64_t groups = random.integer(1, i % 50 == 0 ? 1100 : 80);
-    Values sizes = random_sizes(random, groups, random.integer(0, 200));
-    for (auto& size : sizes) size *= 16;
-    std::int64_t k = 0, block = 0;
-    const GroupTiling tiling = random_tiling(random);
-    const i32 tiles_m = i32(random.integer(1, 5));
-    std::map<std::tuple<i32, i32, i32>, std::tuple<i32, i32, i32>> want, found;
-    for (std::size_t g = 0; g < sizes.size(); ++g) {
-      for (i32 m = 0; m < tiles_m; ++m) {
-        for (i32 n = 0; n < tiling.tiles_n; ++n) {
-          want[{i32(g), m * tiling.tile_m, n * tiling.tile_n}] = {i32(k), i32(k + sizes[g]),
-                                                                  i32(block)};
-        }
-      }
-      k += sizes[g];
-      block += (sizes[g] + 127) / 128;
-    }
-    const Vector vector(Form::sizes, sizes, groups, k + random.integer(0, 99), i % 2 == 0);
-    const i32 walks = std::max(cta_counts[random.integer(0, 4)] >> random.integer(0, 2), 1);
-    std::size_t visits = 0;
-    for (i32 cta = 0; cta < walks; ++cta) {
-      for (KGroupWalk<HostLanes> walk(vector.view, tiling, tiles_m, cta, walks); walk.valid();
-           walk.advance()) {
-        if (++visits > want.size()) FAIL("a walk does not end");
-        const KGroupTile tile = walk.tile();
-        found[{tile.group, tile.row, tile.column}] = {tile.k, tile.k_end, tile.block};
-      }
-    }
-    INFO(i);
-    CHECK(visits == want.size());
-    CHECK(found == want);
-  }
-}
-
-TEST_CASE("along K: sizes that lie are cut where K ends") {
-  Random random(43);
-  for (int i = 0; i < 300; ++i) {
-    const std::int64_t groups = random.integer(0, 70), k = random.integer(0, 3000);
-    Values sizes;
-    for (std::int64_t g = 0; g < groups; ++g) {
-      sizes.push_back(i64(random.bits()) >> random.integer(20, 63));
-    }
-    const Vector vector(Form::sizes, sizes, groups, k, i % 2 == 0);
-    bool inside = true;
-    for (KGroupWalk<HostLanes> walk(vector.view, {64, 128, 1, 4}, 1, 0, 1); walk.valid();
-         walk.advance()) {
-      const KGroupTile tile = walk.tile();
-      inside &= tile.k >= 0 && tile.k <= tile.k_end && tile.k_end <= k && tile.block >= 0 &&
-                tile.block <= k / 128 + groups;
-    }
-    CHECK(inside);
   }
 }

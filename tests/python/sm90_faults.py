@@ -317,7 +317,7 @@ FAULTS = (
     Fault("the last tile is left out", "grouped, 64x64", QUEUE, "flags |= 2;",
           "walk.advance(), flags |= walk.valid() ? 2 : 0;"),
     Fault("a CTA without a tile waits for one", "masked, 64x64", WARPS,
-          "    if (C.grouped() && ptx::lane_index() == 0) {", "    if (false) {", "deadlock"),
+          "    if constexpr (C.grouped()) send_no_tile<C>(ring);", "", "deadlock"),
     Fault("FP8: nothing arrives for a group without K", "k grouped, 64x64", PRODUCER,
           "        ptx::mbarrier_arrive(ring.full());  // nothing to bring", "", "deadlock"),
 )  # fmt: skip

@@ -35,6 +35,23 @@ DEEPGEMM_DEVICE ColumnScales load_column_scales(const GemmParams& p, int column,
   return scales;
 }
 
+// A stage that has no header: one of C.
+template <GemmConfig C>
+DEEPGEMM_DEVICE void pass_header(GemmRing<C>& ring) {
+  ring.acquire();
+  if (ptx::lane_index() == 0) ptx::mbarrier_arrive(ring.full());
+  ring.advance();
+}
+
+// The header of a CTA without a tile.
+template <GemmConfig C>
+DEEPGEMM_DEVICE void send_no_tile(const GemmRing<C>& ring) {
+  if (ptx::lane_index() == 0) {
+    ptx::store_shared_i32x4(ring.header() + 16, 0, 0, 0, 0);  // k_blocks = 0
+    ptx::mbarrier_arrive(ring.full());
+  }
+}
+
 // Run by one warp: the header of every stage. 32 K blocks are loaded at a time, one such chunk
 // ahead, across the boundary between tiles.
 template <GemmConfig C>
@@ -43,10 +60,7 @@ DEEPGEMM_DEVICE void produce_headers(const GemmParams& p, u32 shared) {
   const KRange common = k_range<C>(p);
   TileSchedule<C> raster = tiles_of<C>(p, shared);
   if (!raster.valid()) {
-    if (C.grouped() && ptx::lane_index() == 0) {  // k_blocks = 0: there is no tile
-      ptx::store_shared_i32x4(ring.header() + 16, 0, 0, 0, 0);
-      ptx::mbarrier_arrive(ring.full());
-    }
+    if constexpr (C.grouped()) send_no_tile<C>(ring);
     return;
   }
   Tile tile = raster.tile();
@@ -92,11 +106,7 @@ DEEPGEMM_DEVICE void produce_headers(const GemmParams& p, u32 shared) {
       scales = next;
     }
 #pragma unroll 1
-    for (int i = 0; takes_c<C>() && i < C.c_blocks(); ++i) {  // C has no header
-      ring.acquire();
-      if (ptx::lane_index() == 0) ptx::mbarrier_arrive(ring.full());
-      ring.advance();
-    }
+    for (int i = 0; takes_c<C>() && i < C.c_blocks(); ++i) pass_header<C>(ring);
     tile = next_tile;
   }
 }
