@@ -142,16 +142,16 @@ class Faults:
 
     def flip(self, entry: Path | None) -> None:
         """A bit of an entry turns."""
-        if entry is None:
+        content = bytearray(entry.read_bytes()) if entry is not None else bytearray()
+        if entry is None or not content:
             return
-        content = bytearray(entry.read_bytes())
         content[self.random.randrange(len(content))] ^= 1 << self.random.randrange(8)
         entry.write_bytes(content)
 
     def cut(self, entry: Path | None) -> None:
         """An entry loses its end."""
         if entry is not None:
-            os.truncate(entry, self.random.randrange(entry.stat().st_size))
+            os.truncate(entry, self.random.randint(0, entry.stat().st_size))
 
     def empty(self, entry: Path | None) -> None:
         """An entry loses everything."""

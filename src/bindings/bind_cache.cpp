@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bindings/bind.hpp"
+#include "bindings/gil.hpp"
 #include "bindings/scalars.hpp"
 #include "deepgemm/cache.hpp"
 
@@ -53,7 +54,7 @@ nb::list entries(bool verify) {
 nb::dict bundled_kernel(std::size_t index) {
   BundledKernel kernel;
   {
-    const nb::gil_scoped_release released;
+    const GilReleased released;
     kernel = kernel_for_bundle(index);
   }
   nb::dict result;
@@ -79,7 +80,7 @@ nb::dict write(const std::string& path, const nb::list& kernels) {
   }
   BundleSummary summary;
   {
-    const nb::gil_scoped_release released;
+    const GilReleased released;
     summary = write_bundle(path, given);
   }
   nb::dict result;

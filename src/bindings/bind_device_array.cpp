@@ -9,6 +9,7 @@
 #include "bindings/bind.hpp"
 #include "bindings/device_array.hpp"
 #include "bindings/errors.hpp"
+#include "bindings/gil.hpp"
 #include "bindings/scalars.hpp"
 #include "bindings/tensor_import.hpp"
 #include "bindings/tensor_output.hpp"
@@ -73,7 +74,7 @@ nb::object to_dlpack(const DeviceArray& array, nb::handle stream, nb::handle max
   }
   // Work of this library may be in flight on any stream: wait, unless the consumer declines (-1).
   if (wants_order(stream)) {
-    const nb::gil_scoped_release released;
+    const GilReleased released;
     array.synchronize();
   }
   if (wants_versioned(max_version)) {
@@ -131,7 +132,7 @@ DeviceArray from_numpy(nb::handle source, nb::handle dtype, nb::handle device) {
     throw ValueError(complaint("array", describe(view), "a C-contiguous array",
                                "numpy.ascontiguousarray makes one"));
   }
-  const nb::gil_scoped_release released;
+  const GilReleased released;
   DeviceArray result({view.shape.begin(), view.shape.begin() + view.rank}, view.dtype, place);
   result.copy_from(view.data);
   return result;
@@ -144,7 +145,7 @@ nb::object to_numpy(const DeviceArray& self) {
   const TensorView& view = self.view();
   Output output = allocate_numpy(view.dtype, view.shape.data(), view.rank);
   {
-    const nb::gil_scoped_release released;
+    const GilReleased released;
     self.copy_to(output.array.view.data);
   }
   return output.object;
@@ -164,7 +165,7 @@ void bind_device_array(nb::module_& module) {
              nb::handle device) {
             const DType type = parse_dtype(dtype, "dtype");
             const Device place = device_from_index(parse_int(device, "device"));
-            const nb::gil_scoped_release released;
+            const GilReleased released;
             new (self) DeviceArray(shape, type, place);
           },
           "shape"_a, "dtype"_a.none(), "device"_a.none() = 0,
@@ -190,13 +191,12 @@ void bind_device_array(nb::module_& module) {
                   "Copies a C-contiguous array; `dtype` re-reads elements of the same size.")
       .def("to_numpy", &to_numpy, nb::sig("def to_numpy(self) -> typing.Any"),
            "Copies to a NumPy array (ml_dtypes for bfloat16 and float8).")
-      .def("fill", &DeviceArray::fill, "byte"_a, nb::call_guard<nb::gil_scoped_release>(),
-           "Sets every byte.")
+      .def("fill", &DeviceArray::fill, "byte"_a, nb::call_guard<GilReleased>(), "Sets every byte.")
       .def("strided", &DeviceArray::strided, "shape"_a, "strides"_a, "offset"_a = 0,
            nb::sig("def strided(self, shape: Sequence[int], strides: Sequence[int], offset: int = "
                    "0) -> DeviceArray"),
            "Another shape over the same memory; strides and offset in elements.")
-      .def("synchronize", &DeviceArray::synchronize, nb::call_guard<nb::gil_scoped_release>(),
+      .def("synchronize", &DeviceArray::synchronize, nb::call_guard<GilReleased>(),
            "Waits for all work of the device.")
       .def("__repr__",
            [](const DeviceArray& a) { return "DeviceArray(" + describe(a.view()) + ")"; })

@@ -9,6 +9,7 @@
 #include "bindings/errors.hpp"
 #include "bindings/fast_call.hpp"
 #include "bindings/gemm_arguments.hpp"
+#include "bindings/gil.hpp"
 #include "bindings/scalars.hpp"
 #include "bindings/tensor_output.hpp"
 
@@ -30,7 +31,7 @@ nb::object gemm_of(const GemmArguments& arguments) {
   {
     // Why always: it runs on the CPU, or may compile a kernel for a third of a second; PyTorch
     // releases the GIL in every operator for the same reason.
-    const nb::gil_scoped_release released;
+    const GilReleased released;
     gemm(call.args, options);
   }
   if (output) return finish(*output, like, options.stream);

@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "bindings/bind.hpp"
+#include "bindings/gil.hpp"
 #include "bindings/grouped_arguments.hpp"
 #include "bindings/scalars.hpp"
 
@@ -21,7 +22,7 @@ nb::object compute(const Arguments& arguments, GroupedCall<Args> call,
   if (chosen) options.policy = &*chosen;
   std::optional<Output> made = allocate_out(call);
   {
-    const nb::gil_scoped_release released;
+    const GilReleased released;
     operation(call.args, options);
   }
   return made ? finish(*made, like, options.stream) : nb::borrow(arguments.at[Arguments::out]);

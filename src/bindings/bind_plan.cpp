@@ -12,6 +12,7 @@
 #include "bindings/errors.hpp"
 #include "bindings/fast_call.hpp"
 #include "bindings/gemm_arguments.hpp"
+#include "bindings/gil.hpp"
 #include "bindings/grouped_arguments.hpp"
 #include "bindings/reports.hpp"
 #include "bindings/scalars.hpp"
@@ -94,7 +95,7 @@ class KeptOf final : public Kept {
     const Stream stream = find_stream(given.stream, like);
     std::optional<Output> output = allocate_out(call);
     {
-      const nb::gil_scoped_release released;
+      const GilReleased released;
       plan.run(call.args, stream);  // whoever calls a plan holds it
     }
     return output ? finish(*output, like, stream) : nb::borrow(given.out);
@@ -212,7 +213,7 @@ nb::object make(const Arguments& given) {
   const std::optional<Output> output = allocate_out(call);
   std::optional<Plan> plan;
   {
-    const nb::gil_scoped_release released;  // it may compile a kernel
+    const GilReleased released;  // it may compile a kernel
     plan = make_plan(call.args, options);
   }
   auto kept = std::make_unique<KeptOf<Arguments>>(*std::move(plan), given, call.out_dtype);

@@ -8,6 +8,7 @@
 #include "bindings/arguments.hpp"
 #include "bindings/bind.hpp"
 #include "bindings/errors.hpp"
+#include "bindings/gil.hpp"
 #include "bindings/reports.hpp"
 #include "bindings/scalars.hpp"
 #include "deepgemm/runtime.hpp"
@@ -128,7 +129,7 @@ void set_rows(Problem& problem, Args& args) {
 
 template <class Args>
 KernelReport report_of(const Args& args, const ReportOptions& options, bool compile) {
-  const nb::gil_scoped_release released;
+  const GilReleased released;
   return compile ? prepare(args, options) : explain(args, options);
 }
 
@@ -190,13 +191,13 @@ KernelReport report_quantize(Problem& problem, const ReportOptions& options, boo
   one["values"] = array;
   const TensorView values = Problem(one).view("values");
   const Granularity granularity = parse_granularity(problem.get("granularity"), "granularity");
-  const nb::gil_scoped_release released;
+  const GilReleased released;
   return compile ? prepare_quantize(values, granularity, options)
                  : explain_quantize(values, granularity, options);
 }
 
 KernelReport report_dequantize(Problem&, const ReportOptions& options, bool compile) {
-  const nb::gil_scoped_release released;
+  const GilReleased released;
   return compile ? prepare_dequantize(options) : explain_dequantize(options);
 }
 

@@ -6,6 +6,7 @@
 #include "bindings/bind.hpp"
 #include "bindings/device_array.hpp"
 #include "bindings/errors.hpp"
+#include "bindings/gil.hpp"
 #include "bindings/scalars.hpp"
 #include "bindings/tensor_output.hpp"
 #include "deepgemm/quantize.hpp"
@@ -75,7 +76,7 @@ nb::tuple quantize_binding(nb::handle x, nb::handle granularity, nb::handle dtyp
   CallOptions call = call_options(source.view.device);
   call.stream = find_stream(stream, source);
   {
-    const nb::gil_scoped_release released;
+    const GilReleased released;
     quantize(source.view, values.array.view, sf.array.view, options, call);
   }
   return nb::make_tuple(finish(values, source, call.stream), finish(sf, source, call.stream),
@@ -89,7 +90,7 @@ class Factor {
   Factor(const TensorView& values, double factor)
       : values_(values), array_({}, DType::float32, values.device) {
     const float number = to_float(factor, "sf");
-    const nb::gil_scoped_release released;
+    const GilReleased released;
     array_.copy_from(&number);
   }
   ScaledView scaled_view() const { return {values_, array_.view(), per_tensor}; }
@@ -126,7 +127,7 @@ nb::object dequantize_binding(nb::handle q, nb::handle out, nb::handle out_dtype
   CallOptions call = call_options(view.device);
   call.stream = find_stream(stream, operand.values);
   {
-    const nb::gil_scoped_release released;
+    const GilReleased released;
     dequantize(factor ? factor->scaled_view() : operand.scaled_view(),
                made ? made->array.view : given->view, call);
   }

@@ -8,6 +8,7 @@
 #include "bindings/arguments.hpp"
 #include "bindings/bind.hpp"
 #include "bindings/errors.hpp"
+#include "bindings/gil.hpp"
 #include "bindings/reports.hpp"
 #include "bindings/scalars.hpp"
 #include "deepgemm/runtime.hpp"
@@ -50,7 +51,7 @@ nb::dict to_dict(const KernelReport& report) {
 int device_of(std::optional<int> named, Device arrays) {
   if (named) return *named;
   if (arrays.kind == DeviceKind::cuda) return arrays.index;
-  const nb::gil_scoped_release released;  // it may load the driver
+  const GilReleased released;  // it may load the driver
   return usable_device();
 }
 
@@ -69,7 +70,7 @@ nb::dict report(const GemmArgs& args, nb::handle policy, std::optional<int> name
   options.load = named.has_value();
   KernelReport result;
   {
-    const nb::gil_scoped_release released;
+    const GilReleased released;
     result = compile ? prepare(args, options) : explain(args, options);
   }
   return to_dict(result);
@@ -146,7 +147,7 @@ nb::dict measure_call_binding(nb::handle a, nb::handle b, nb::handle out, nb::ha
   options.stream = find_stream(stream, call.a.values);
   CallCost cost;
   {
-    const nb::gil_scoped_release released;
+    const GilReleased released;
     cost = measure_call(call.args, options, calls, samples);
   }
   nb::dict result;
@@ -164,7 +165,7 @@ nb::list selectable() {
 nb::dict compile_one(std::size_t index) {
   CompileReport report;
   {
-    const nb::gil_scoped_release released;
+    const GilReleased released;
     report = compile_selectable(index);
   }
   nb::dict result;

@@ -1,6 +1,7 @@
 // What was found on this machine, and waiting for it.
 
 #include "bindings/bind.hpp"
+#include "bindings/gil.hpp"
 #include "bindings/scalars.hpp"
 #include "deepgemm/device_memory.hpp"
 #include "deepgemm/runtime.hpp"
@@ -23,7 +24,7 @@ nb::dict to_dict(const GpuInfo& gpu) {
 nb::dict runtime() {
   RuntimeInfo info;
   {
-    const nb::gil_scoped_release released;
+    const GilReleased released;
     info = runtime_info();
   }
   nb::list gpus;
@@ -47,7 +48,7 @@ nb::dict runtime() {
 
 void synchronize(nb::handle named) {
   const int device = parse_int(named, "device");
-  const nb::gil_scoped_release released;
+  const GilReleased released;
   synchronize_device(device);
 }
 

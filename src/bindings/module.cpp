@@ -6,6 +6,8 @@
 
 NB_MODULE(_ext, module) {
   using namespace deepgemm::bindings;
+  // Why: a thread that still runs when the interpreter ends keeps its arrays, and says so in lines.
+  nanobind::set_leak_warnings(false);
   module.doc() = "The compiled half of deepgemm; use the deepgemm package.";
   bind_errors(module);
   bind_options(module);

@@ -6,6 +6,7 @@
 
 #include "bindings/device_array.hpp"
 #include "bindings/errors.hpp"
+#include "bindings/gil.hpp"
 #include "deepgemm/device_memory.hpp"
 #include "deepgemm/scaling.hpp"
 
@@ -188,7 +189,7 @@ nb::object finish(Output& output, const Array& like, Stream stream) {
   if (like.type->framework != Framework::jax) return std::move(output.object);
   const Device device = like.view.device;
   if (device.kind == DeviceKind::cuda) {
-    const nb::gil_scoped_release released;
+    const GilReleased released;
     synchronize_stream(stream, device.index);
   }
   return loaded_module("jax").attr("dlpack").attr("from_dlpack")(output.object);

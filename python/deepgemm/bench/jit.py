@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -91,12 +90,10 @@ ext.write_bundle(sys.argv[1], kernels)
 def _child(code: str, *arguments: str, **settings: str) -> list[str]:
     """Run code in a new process, which has no kernel in memory; return the lines it prints."""
     done = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **settings},
-    )
+        ["env", *(f"{name}={value}" for name, value in settings.items()),
+         sys.executable, "-c", code, *arguments],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
     if done.returncode != 0:
         raise RuntimeError(f"the caches could not be timed:\n{done.stderr.strip()}")
     return done.stdout.splitlines()
