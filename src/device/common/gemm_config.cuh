@@ -135,14 +135,19 @@ struct GemmConfig {
     return units_per_store() * staged_part_bytes();
   }
 
-  // C comes through the ring as well, behind a tile's K blocks: the chunks of 128 bytes of columns
-  // at a time, all rows of the tile, in A's part of a stage.
+  // C comes through the ring as well, behind a tile's K blocks: in chunks, of which those of one
+  // column of chunks follow each other, as many to a stage as fit into A's part and B's.
+  DEEPGEMM_SHARED_CODE constexpr int row_chunks() const { return tile_m / unit_rows; }
   DEEPGEMM_SHARED_CODE constexpr int column_chunks() const {
     return group_columns() / chunk_columns();
   }
-  DEEPGEMM_SHARED_CODE constexpr int c_block_chunks() const { return stage_span / chunk_span(); }
+  DEEPGEMM_SHARED_CODE constexpr int c_chunks() const { return row_chunks() * column_chunks(); }
+  DEEPGEMM_SHARED_CODE constexpr int c_chunks_in_a() const { return a_bytes() / chunk_bytes(); }
+  DEEPGEMM_SHARED_CODE constexpr int c_block_chunks() const {
+    return c_chunks_in_a() + b_bytes() / chunk_bytes();
+  }
   DEEPGEMM_SHARED_CODE constexpr int c_blocks() const {
-    return epilogue == Epilogue::accumulate ? ceil_div(column_chunks(), c_block_chunks()) : 0;
+    return epilogue == Epilogue::accumulate ? ceil_div(c_chunks(), c_block_chunks()) : 0;
   }
 
   // Sums that the other CTAs of a cluster along K send to its first.

@@ -30,30 +30,17 @@ DEEPGEMM_DEVICE void add_to_sums(float (&sum)[C.units()][C.accumulators()], cons
   }
 }
 
-// The groups of eight columns from Group up to End of one unit, whose chunks begin at `chunks`.
-template <GemmConfig C, int Unit, int Group, int End>
-DEEPGEMM_DEVICE void add_c_columns(float (&sum)[C.units()][C.accumulators()], u32 chunks) {
-  if constexpr (Group < End) {
-    constexpr int groups = C.chunk_columns() / 8, columns = C.c_block_chunks() * groups;
-    const u32 chunk = chunks + Group % columns / groups * (C.tile_m / unit_rows) * C.chunk_bytes();
-    const PairPlace place = pair_place<C>(Group % groups);
+// One chunk of C to the sums of a unit, from group Group of its eight columns on.
+template <GemmConfig C, int Unit, int Column, int Group = 0>
+DEEPGEMM_DEVICE void add_c_chunk(float (&sum)[C.units()][C.accumulators()], u32 chunk) {
+  constexpr int groups = C.chunk_columns() / 8;
+  if constexpr (Group < groups) {
+    const PairPlace place = pair_place<C>(Group);
     float x[4];
     load_pair<C>(x[0], x[1], chunk + place.upper);
     load_pair<C>(x[2], x[3], chunk + place.lower);
-    add_to_sums<C, Unit, Group>(sum, x);
-    add_c_columns<C, Unit, Group + 1, End>(sum, chunks);
-  }
-}
-
-// A block of columns, which begins at `c` in the ring.
-template <GemmConfig C, int Block, int Unit = 0>
-DEEPGEMM_DEVICE void add_c_block(float (&sum)[C.units()][C.accumulators()], u32 c, int group) {
-  if constexpr (Unit < C.units()) {
-    constexpr int columns = C.c_block_chunks() * C.chunk_columns() / 8, first = Block * columns;
-    const int unit = Unit * C.consumers_m() + group;
-    add_c_columns<C, Unit, first, min_of(first + columns, C.group_columns() / 8)>(
-        sum, c + unit * C.chunk_bytes());
-    add_c_block<C, Block, Unit + 1>(sum, c, group);
+    add_to_sums<C, Unit, Column * groups + Group>(sum, x);
+    add_c_chunk<C, Unit, Column, Group + 1>(sum, chunk);
   }
 }
 

@@ -92,7 +92,7 @@ struct Consumer {
   // which the sums would have to live beside the accumulators.
   DEEPGEMM_DEVICE bool has_no_k() const { return C.k_grouped() && C.scaled() && tile.end == 0; }
 
-  // The tile of a group without K: its one stage has nothing to multiply.
+  // Gives a stage back. That of a group without K has nothing to multiply.
   DEEPGEMM_DEVICE void pass_stage() {
     release<C>(ring, ring.stage, writer);
     ring.advance();
@@ -181,15 +181,21 @@ struct Consumer {
     release<C>(ring, stage, writer);
   }
 
-  // Adds C, whose blocks follow the tile's last K block in the ring.
-  template <int Block = 0>
-  DEEPGEMM_DEVICE void add_c(float (&sum)[C.units()][C.accumulators()]) {
-    if constexpr (Block < C.c_blocks()) {
-      ring.wait_full();
-      add_c_block<C, Block>(sum, ring.a(), group);
-      release<C>(ring, ring.stage, writer);
-      ring.advance();
-      add_c<Block + 1>(sum);
+  // Adds C, whose blocks follow the tile's last K block in the ring, to the units chunk by chunk.
+  template <int Chunk = 0>
+  DEEPGEMM_DEVICE void add_c(float (&sum)[C.units()][C.accumulators()], int block = 0) {
+    if constexpr (Chunk == 0) ring.wait_full();
+    if constexpr (Chunk < C.units() * C.column_chunks()) {
+      constexpr int column = Chunk / C.units(), unit = Chunk % C.units();
+      const int chunk = column * C.row_chunks() + unit * C.consumers_m() + group;
+      for (; block < chunk / C.c_block_chunks(); ++block) {
+        pass_stage();
+        ring.wait_full();
+      }
+      add_c_chunk<C, unit, column>(sum, ring.c(chunk % C.c_block_chunks()));
+      add_c<Chunk + 1>(sum, block);
+    } else {
+      for (; block < C.c_blocks(); ++block) pass_stage();
     }
   }
 

@@ -84,21 +84,21 @@ DEEPGEMM_DEVICE void load_a(const GemmParams& p, const GemmRing<C>& ring, const 
   }
 }
 
-// C of a tile, behind its K blocks: for each block of columns the chunks of all rows.
+// C of a tile, behind its K blocks.
 template <GemmConfig C>
 DEEPGEMM_DEVICE void load_c(const GemmParams& p, GemmRing<C>& ring, const Tile& tile, bool issues) {
-  constexpr int rows = C.tile_m / unit_rows;
 #pragma unroll 1
-  for (int first = 0; first < C.column_chunks(); first += C.c_block_chunks()) {
+  for (int first = 0; first < C.c_chunks(); first += C.c_block_chunks()) {
     ring.acquire();
     if (issues) {
-      const int chunks = rows * min_of(C.c_block_chunks(), C.column_chunks() - first);
+      const int chunks = min_of(C.c_block_chunks(), C.c_chunks() - first);
       ptx::mbarrier_arm(ring.full(), chunks * C.chunk_bytes());
 #pragma unroll 1
       for (int i = 0; i < chunks; ++i) {
-        const int column = tile.column + (first + i / rows) * C.chunk_columns();
-        load_box<C>(ring.a() + i * C.chunk_bytes(), p.c, column, tile.row + i % rows * unit_rows,
-                    matrix_of_out<C>(p, tile), ring.full(), L2Policy::evict_normal);
+        const int column = (first + i) / C.row_chunks(), row = (first + i) % C.row_chunks();
+        load_box<C>(ring.c(i), p.c, tile.column + column * C.chunk_columns(),
+                    tile.row + row * unit_rows, matrix_of_out<C>(p, tile), ring.full(),
+                    L2Policy::evict_normal);
       }
     }
     ring.advance();

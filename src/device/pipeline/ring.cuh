@@ -61,6 +61,11 @@ struct GemmRing : Ring<C.stages> {
 
   DEEPGEMM_DEVICE u32 a() const { return shared + map.a + this->stage * C.a_bytes(); }
   DEEPGEMM_DEVICE u32 b() const { return shared + map.b + this->stage * C.b_bytes(); }
+  // Chunk `i` of a block of C.
+  DEEPGEMM_DEVICE u32 c(int i) const {
+    return i < C.c_chunks_in_a() ? a() + i * C.chunk_bytes()
+                                 : b() + (i - C.c_chunks_in_a()) * C.chunk_bytes();
+  }
   DEEPGEMM_DEVICE u32 sfa() const { return shared + map.sfa + this->stage * C.sfa_bytes(); }
   DEEPGEMM_DEVICE u32 sfb() const { return shared + map.sfb + this->stage * C.sfb_bytes(); }
   DEEPGEMM_DEVICE u32 header() const {
