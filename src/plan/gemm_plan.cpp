@@ -181,7 +181,7 @@ bool is_stack_of_tiles(const GemmProblem& p, const RowsByK& a, const RowsByK& b,
   if (batch.count == 1 || !is_16bit(p.a_dtype)) return false;
   const GroupLayout stack = batch_layout(batch);
   const GemmConfig some = smallest_config(p, a, b);
-  constexpr std::int64_t least_rows = 64, least_columns = 32;  // of a tile
+  constexpr std::int64_t least_rows = 64, least_columns = 16;  // of a tile
   const std::int64_t tiles =
       product_or_max({ceil_div(p.m, least_rows), ceil_div(p.n, least_columns), batch.count});
   return broken_rule(stacked(a_matrix(a, some), stack.a_matrices(), stack.a)).empty() &&

@@ -9,7 +9,7 @@ WIDE, SPLIT = "128x192 cluster 2x1", "64x64 K split in 2"
 SIXTEEN = "decode 16 tokens, (2, 2, 2, 1, 2)"
 DECODE, CLUSTERED = "decode 8 tokens, (1, 2, 3, 1, 3)", "decode 8 tokens, (2, 2, 3, 4, 2)"
 ADDS_C, ADDS_D = "128x128, adds C", "128x128, adds to D"
-SPLIT_C = "bfloat16 64x64 K split in 2, adds C"
+SKIPS_C, SPLIT_C = "192x128, adds C", "bfloat16 64x64 K split in 2, adds C"
 DEPENDENT_DECODE, DEPENDENT_TILES = "decode, dependent launch", "tiles, dependent launch"
 COLUMNS, STRIDED = "256x128 cluster 1x2 ordered, factors per column", "128x128, strided factors"
 
@@ -166,7 +166,10 @@ FAULTS = (
           "if constexpr (Chunk == 0) ring.wait_full();",
           "if constexpr (Chunk == 0) ring.wait_full(), release<C>(ring, ring.stage, writer);"),
     Fault("the last block of C is not released", ADDS_C, CONSUMER,
-          "for (; block < C.c_blocks(); ++block) pass_stage();", "ring.advance();", "deadlock"),
+          "      pass_stage();\n      for (++block; block < C.c_blocks(); ++block) {",
+          "      ring.advance();\n      for (++block; block < C.c_blocks(); ++block) {", "deadlock"),
+    Fault("a block of C without a chunk of a warpgroup is not waited for", SKIPS_C, CONSUMER,
+          "        ring.wait_full();\n        pass_stage();\n      }\n    }", "        pass_stage();\n      }\n    }"),
     Fault("C comes over a stage that is read", ADDS_C, PRODUCER,
           "    ring.acquire();\n    if (issues) {\n      const int chunks",
           "    if (issues) {\n      const int chunks"),

@@ -113,7 +113,7 @@ struct GemmConfig {
   DEEPGEMM_SHARED_CODE constexpr int chunk_bytes() const { return unit_rows * chunk_span(); }
   // A unit leaves in parts of at most 64 columns where FP32 would cost a stage of the ring: 16-bit
   // operands have room for one more than FP8, whose factors lie in it.
-  // `crowded`: two copies of the general epilogue beside a walk over groups spilled 104 bytes.
+  // `crowded`: two copies of the general epilogue spilled 104 bytes when consumers still walked.
   DEEPGEMM_SHARED_CODE constexpr int unit_parts() const {
     const bool crowded = row_grouped() && epilogue == Epilogue::general;
     if (staged_bytes() != 4 || scaled() || crowded) return 1;
@@ -199,8 +199,8 @@ struct GemmConfig {
   DEEPGEMM_SHARED_CODE constexpr int empty_arrivals() const {
     return consumers * warps_per_group * ring_writers();
   }
-  // Registers of a thread after setmaxnreg; 0 leaves the launch bound's share. A walk over groups
-  // takes more of them.
+  // Registers of a thread after setmaxnreg; 0 leaves the launch bound's share. The schedule
+  // warp takes more of them, and all warps of a warpgroup have the same.
   DEEPGEMM_SHARED_CODE constexpr int producer_registers() const {
     if (grouped()) return consumers == 3 ? 56 : consumers == 2 ? 56 : 0;
     return consumers == 3 ? 32 : consumers == 2 ? 40 : 0;

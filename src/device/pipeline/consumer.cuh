@@ -195,7 +195,13 @@ struct Consumer {
       add_c_chunk<C, unit, column>(sum, ring.c(chunk % C.c_block_chunks()));
       add_c<Chunk + 1>(sum, block);
     } else {
-      for (; block < C.c_blocks(); ++block) pass_stage();
+      // Also a block without a chunk of this warpgroup is waited for: released before it was full,
+      // it would count as its stage's use before.
+      pass_stage();
+      for (++block; block < C.c_blocks(); ++block) {
+        ring.wait_full();
+        pass_stage();
+      }
     }
   }
 

@@ -5,8 +5,8 @@
 // | full[s]  | TMA lane (arms it with the bytes that TMA brings; a   | every consumer warp     |
 // |          | group without K, or a CTA without a tile, brings      |                         |
 // |          | none), header warp, and the factor warps              |                         |
-// | empty[s] | one per consumer warp of every CTA that this CTA's    | every producer warp     |
-// |          | multicasts write into, itself included                |                         |
+// | empty[s] | one per consumer warp of every CTA that this CTA's    | every producer warp but |
+// |          | multicasts write into, itself included                | the schedule warp       |
 //
 // The uses of a tile: its K blocks, then with Epilogue::accumulate the blocks of its C, which have
 // no header and no factors.
