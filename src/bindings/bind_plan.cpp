@@ -59,20 +59,46 @@ GivenArrays read_grouped(PyObject* const* args, std::size_t count, PyObject* nam
   return {at[0], at[1], at[2], at[3], at[4], at[5], at[6]};
 }
 
+// An option by value: numbers (of any kind, arrays of one among them), sequences of them, words.
+nb::object frozen(nb::handle option) {
+  PyObject* x = option.ptr();
+  if (x == Py_None || PyBool_Check(x) || PyLong_CheckExact(x) || PyFloat_CheckExact(x) ||
+      PyUnicode_Check(x)) {
+    return nb::borrow(option);
+  }
+  if (PyTuple_Check(x) || PyList_Check(x)) {
+    nb::list items;
+    for (nb::handle item : nb::steal<nb::tuple>(PySequence_Tuple(x))) items.append(frozen(item));
+    return nb::tuple(items);
+  }
+  if (!PyNumber_Check(x)) return nb::borrow(option);
+  PyObject* number = PyIndex_Check(x) ? PyNumber_Index(x) : nullptr;
+  if (number == nullptr) {
+    PyErr_Clear();
+    number = PyNumber_Float(x);
+  }
+  if (number == nullptr) nb::raise_python_error();
+  return nb::steal(number);
+}
+
 template <class Arguments>
 class KeptOf final : public Kept {
  public:
   static constexpr bool grouped = !std::is_same_v<Arguments, GemmArguments>;
 
   KeptOf(Plan made, const Arguments& given, DType out_dtype) : Kept(std::move(made)) {
-    for (std::size_t i = 0; i < Arguments::size; ++i) options_[i] = nb::borrow(given.at[i]);
-    for (auto array : {Arguments::a, Arguments::b, Arguments::out, Arguments::c})
-      options_[array] = nb::none();
-    if constexpr (requires { Arguments::bias; }) options_[Arguments::bias] = nb::none();
-    if constexpr (grouped) options_[vector_ = given.vector()] = nb::none();
+    for (std::size_t i = 0; i < Arguments::size; ++i) options_[i] = nb::none();
+    std::array<bool, Arguments::size> elsewhere{};  // arrays, and what the plan or a call has
+    for (auto i : {Arguments::a, Arguments::b, Arguments::out, Arguments::c, Arguments::out_dtype,
+                   Arguments::policy, Arguments::stream}) {
+      elsewhere[i] = true;
+    }
+    if constexpr (requires { Arguments::bias; }) elsewhere[Arguments::bias] = true;
+    if constexpr (grouped) elsewhere[vector_ = given.vector()] = true;
+    for (std::size_t i = 0; i < Arguments::size; ++i) {
+      if (!elsewhere[i]) options_[i] = frozen(given.at[i]);
+    }
     options_[Arguments::out_dtype] = nb::cast(std::string(name(out_dtype)));
-    options_[Arguments::policy] = nb::none();  // in the plan
-    options_[Arguments::stream] = nb::none();
   }
 
   nb::object run(PyObject* const* args, std::size_t count, PyObject* names) const override {

@@ -10,10 +10,12 @@ struct Operation {
   PyObject ob_base;
   vectorcallfunc call;
   PyObject* attributes;
+  PyObject* references;  // weak ones
 };
 
 void free_operation(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
+  PyObject_ClearWeakRefs(self);
   Py_XDECREF(reinterpret_cast<Operation*>(self)->attributes);
   type->tp_free(self);
   Py_DECREF(reinterpret_cast<PyObject*>(type));
@@ -25,14 +27,31 @@ PyObject* itself(PyObject* self, PyObject*, PyObject*) {
   return self;
 }
 
-PyMemberDef operation_members[] = {offset_member("__vectorcalloffset__", offsetof(Operation, call)),
-                                   offset_member("__dictoffset__", offsetof(Operation, attributes)),
-                                   {}};
+// Pickled and copied as functions are: by name.
+PyObject* reduce(PyObject* self, PyObject*) { return PyObject_GetAttrString(self, "__qualname__"); }
+
+PyObject* represent(PyObject* self) {
+  PyObject* name = PyObject_GetAttrString(self, "__qualname__");
+  if (name == nullptr) return nullptr;
+  PyObject* text = PyUnicode_FromFormat("<operation deepgemm.%U>", name);
+  Py_DECREF(name);
+  return text;
+}
+
+PyMemberDef operation_members[] = {
+    offset_member("__vectorcalloffset__", offsetof(Operation, call)),
+    offset_member("__dictoffset__", offsetof(Operation, attributes)),
+    offset_member("__weaklistoffset__", offsetof(Operation, references)),
+    {}};
+PyMethodDef operation_methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr},
+                                   {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef operation_attributes[] = {
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyType_Slot operation_slots[] = {{Py_tp_members, operation_members},
                                  {Py_tp_getset, operation_attributes},
+                                 {Py_tp_methods, operation_methods},
+                                 {Py_tp_repr, reinterpret_cast<void*>(represent)},
                                  {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
                                  {Py_tp_descr_get, reinterpret_cast<void*>(itself)},
                                  {Py_tp_dealloc, reinterpret_cast<void*>(free_operation)},
@@ -67,7 +86,7 @@ void Parameters::read(PyObject* const* args, std::size_t given, PyObject* names,
     nb::handle& place = found[index_of(name)];
     if (place.is_valid()) {
       refuse(std::string(function_) + "() got multiple values for argument '" +
-             nb::cast<std::string>(nb::handle(name)) + "'");
+             PyUnicode_AsUTF8(name) + "'");
     }
     place = args[given + i];
   }
@@ -89,8 +108,8 @@ std::size_t Parameters::index_of(PyObject* name) const {
   for (std::size_t i = 0; i < names_.size(); ++i) {
     if (PyUnicode_Compare(names_[i], name) == 0) return i;
   }
-  refuse(std::string(function_) + "() got an unexpected keyword argument '" +
-         nb::cast<std::string>(nb::handle(name)) + "'");
+  refuse(std::string(function_) + "() got an unexpected keyword argument " +
+         nb::repr(nb::handle(name)).c_str());  // a name need not be valid UTF-8
 }
 
 void Parameters::refuse_count(std::size_t given) const {

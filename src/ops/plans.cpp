@@ -218,6 +218,10 @@ struct PlanMaker {
       state->report.reason = "the arrays are in host memory";
     }
     state->signature = plan::CallFacts(example, state->options).signature;
+    if (!state->signature.usable()) {  // the other reasons for that are refused above
+      throw ValueError(complaint("policy.kernel", state->policy->kernel.value_or(""),
+                                 "\"persistent\", \"decode\" or \"general\""));
+    }
     state->hash = state->signature.hash();
     state->example = without_addresses(example);
     return Plan(std::move(state));

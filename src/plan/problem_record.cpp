@@ -64,12 +64,30 @@ TensorView stack_of(const TensorView& view, std::int64_t count, std::int64_t dis
   return stack;
 }
 
+// A single factor that ops have spread over groups or a batch, or that came with rank 0.
+bool is_one_factor(const TensorView& sf) {
+  bool spread = sf.rank == 0;
+  for (int i = 0; i < sf.rank; ++i) {
+    if (sf.shape[i] > 1 && sf.strides[i] != 0) return false;
+    spread |= sf.shape[i] > 1;
+  }
+  return spread;
+}
+
+// As a caller would give it.
+TensorView given_factors(const TensorView& sf, bool turned) {
+  if (!is_one_factor(sf)) return turned && sf.rank >= 2 ? transposed(sf) : sf;
+  TensorView one = sf;
+  one.rank = 1;
+  one.shape[0] = one.strides[0] = 1;
+  return one;
+}
+
 // An operand as its layout has it in memory: below ops, its factors are rows first in any layout.
 std::string operand_of(const ScaledView& x, bool turned, bool scaled, const Granularity& g) {
   Object object = object_of(x.values);
   if (scaled && x.sf) {
-    const bool turn = turned && x.sf->rank >= 2;
-    object.add("sf", object_of(turn ? transposed(*x.sf) : *x.sf).text());
+    object.add("sf", object_of(given_factors(*x.sf, turned)).text());
     object.add("granularity", text_of(g));
   }
   return object.text();

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import gc
 import inspect
+import pickle
 import pydoc
 import threading
 import weakref
@@ -262,3 +265,29 @@ assert "schedule" in repr(grouped) or grouped.config, grouped
 def test_plans_on_a_gpu(tmp_path: Path) -> None:
     done = run_on_fake(tmp_path, "-c", ON_A_GPU)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("op", ["gemm", "grouped_gemm", "masked_gemm", "k_grouped_gemm"])
+def test_operations_are_copied_and_pickled_as_functions_are(op):
+    operation = getattr(deepgemm, op)
+    held = {"call": functools.partial(operation, layout="nn")}
+    for made in (copy.deepcopy(held), pickle.loads(pickle.dumps(held))):
+        assert made["call"].func is operation
+    assert weakref.ref(operation)() is operation
+    assert repr(operation) == f"<operation deepgemm.{op}>"
+    with pytest.raises(TypeError, match=r"unexpected keyword argument '.ud800'"):
+        operation(1, 2, **{"\ud800": 1})
+
+
+def test_options_are_taken_by_value(rng):
+    x = rng.integers(-2, 3, (8, 16)).astype(np.float32)
+    alpha, granularity = np.array(2.0), [[1, 128], [1, 128]]
+    plan = deepgemm.plan("gemm", x, x.copy(), alpha=alpha, granularity=granularity)
+    alpha[()], granularity[0] = 3.0, "nothing"
+    assert np.array_equal(plan(x, x.copy()), 2 * (x @ x.T))
+
+
+def test_a_kernel_that_does_not_exist_is_refused_when_the_plan_is_made(rng):
+    x = rng.standard_normal((8, 16)).astype(np.float32)
+    with pytest.raises(ValueError, match=r"kernel: found .*of_16_characters"):
+        deepgemm.plan("gemm", x, x.copy(), policy={"kernel": "nonsense_of_16_characters"})

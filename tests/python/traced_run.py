@@ -54,6 +54,12 @@ def run() -> None:
     deepgemm.gemm(scaled(64, 256, 1, 3), scaled(128, 256, 128, 3))
     deepgemm.gemm(put((65, 33), "float32"), put((17, 33), "float32"))
     deepgemm.grouped_gemm(scaled(300, 512), scaled(256, 512, 128, 4), sizes(100, 50, 0, 150))
+    # One factor for all, of rank 0 or spread by the operation over groups or a batch.
+    x, stack = put((64, 128), "float8_e4m3fn"), put((2, 64, 128), "float8_e4m3fn")
+    for factor in (put((), "float32"), put((1,), "float32")):
+        deepgemm.gemm((x, factor), (x, factor))
+        deepgemm.grouped_gemm((x, factor), (stack, factor), sizes(30, 20))
+        deepgemm.gemm((stack, factor), (stack, factor))
     deepgemm.grouped_gemm(
         put((64, 128), "bfloat16"), put((2, 128, 96), "bfloat16"), labels=sizes(*[0, 1] * 32),
         layout="nn", bias=put((2, 96), "float32"),
