@@ -4,6 +4,14 @@ Programs written against `import deep_gemm` run unchanged on an SM90 GPU, and in
 the CPU reference. What differs is in docs/migration.md.
 """
 
+from importlib.util import find_spec
+
+if find_spec("torch") is None:
+    raise ImportError(
+        "deep_gemm: found no torch, which programs written for the torch-only DeepGEMM use; "
+        "install it, or use deepgemm, which needs none"
+    )
+
 import deepgemm
 from deep_gemm import legacy, testing, utils
 from deep_gemm.config import (

@@ -40,9 +40,10 @@ def plan(op: str, *operands: Any, **options: Any) -> Plan:
             deepgemm.Error. A call of the plan raises ValueError or TypeError with the operand that
             differs, what was found, and what the plan needs.
     """
-    make = _OPERATIONS.get(op)
+    make = _OPERATIONS.get(op) if isinstance(op, str) else None
     if make is None:
         known = ", ".join(f'"{name}"' for name in _OPERATIONS)
-        raise ValueError(f"op: found {op!r}, need one of {known}")
+        found = repr(op) if isinstance(op, str) else f"an object of type {type(op).__name__}"
+        raise ValueError(f"op: found {found}, need one of {known}")
     made: Plan = make(*operands, **options)
     return made

@@ -126,8 +126,11 @@ def _add_extras(
     activation: str | None = None,
     expected_rows: int | None = None,
     device_sms: int | None = None,
+    **unknown: Any,
 ) -> None:
     """Add the epilogue (a c is ``out`` itself), and what the choice is made for."""
+    if unknown:
+        raise TypeError(f"{problem['op']}: found the keyword {min(unknown)!r}, which it has not")
     if c:
         problem["c"] = "out"
     if bias:

@@ -286,3 +286,38 @@ def test_words():
             parse_shape(text)
     with pytest.raises(ValueError, match="--granularity"):
         parse_granularity("1x2/3")
+
+
+@pytest.mark.parametrize(("layout", "k", "b_is"), [("nn", 256, "K, N"), ("tt", 64, "N, K")])
+def test_files_are_named_with_the_shape_that_they_have(capsys, tmp_path, layout, k, b_is):
+    for name, shape in (("A", (64, 256)), ("B", (128, 96))):
+        np.save(tmp_path / f"{name}.npy", np.zeros(shape, np.float32))
+    a, b, d = (tmp_path / f"{name}.npy" for name in "ABD")
+    code, shown = run(capsys, "gemm", str(a), str(b), "-o", str(d), "--layout", layout)
+    assert code == 2
+    assert f"B.npy: found shape [128, 96], K = {128 if layout == 'nn' else 96}, " in shown.err
+    assert f"need K = {k} " in shown.err
+    assert f"B.npy as [{b_is}]" in shown.err
+    (tmp_path / "text.npy").write_text("no numbers", encoding="utf-8")
+    code, shown = run(capsys, "gemm", str(tmp_path / "text.npy"), str(b), "-o", str(d))
+    assert code == 2
+    assert "text.npy: found something else, need a .npy file of numbers" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["64,128,128", "--tensor-parallel", "2"], "--tensor-parallel: found no --model"),
+        (["--model", "x", "--a-dtype", "bfloat16"], "--a-dtype: found no M,N,K arguments or"),
+        (["--model", "x", "--rows", "1", "--max-rows", "9"], "--max-rows: found --rows too"),
+        (["0,128,128"], 'problem: found "0,128,128", need M, N and K of 1 or more'),
+    ],
+)
+def test_options_that_would_change_nothing_are_refused(capsys, arguments, words):
+    code, shown = run(capsys, "warmup", *arguments)
+    assert (code, words in shown.err) == (2, True), shown.err
+
+
+def test_b_has_the_dtype_of_a_unless_it_is_said(capsys):
+    code, shown = run(capsys, "explain", "4096", "2048", "7168", "--a-dtype", "bfloat16")
+    assert (code, "deepgemm_bf16_gemm" in shown.out) == (0, True)

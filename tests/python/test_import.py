@@ -96,3 +96,10 @@ def test_nvrtc_directories(tmp_path, monkeypatch):
     assert _nvrtc_path.directories() == [
         str(tmp_path / "nvidia" / version / "lib") for version in ("cu12", "cu13")
     ]
+
+
+def test_without_torch_the_import_says_so():
+    code = "import sys; sys.modules['torch'] = None\nimport deep_gemm"
+    code = f"import importlib.util as u; u.find_spec = lambda name: None\n{code}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "ImportError: deep_gemm: found no torch, which programs" in done.stderr

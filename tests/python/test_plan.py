@@ -291,3 +291,8 @@ def test_a_kernel_that_does_not_exist_is_refused_when_the_plan_is_made(rng):
     x = rng.standard_normal((8, 16)).astype(np.float32)
     with pytest.raises(ValueError, match=r"kernel: found .*of_16_characters"):
         deepgemm.plan("gemm", x, x.copy(), policy={"kernel": "nonsense_of_16_characters"})
+
+
+def test_a_forgotten_operation_is_named_by_its_type():
+    with pytest.raises(ValueError, match="op: found an object of type ndarray, need one of"):
+        deepgemm.plan(np.ones((4, 4)), np.ones((4, 4)))

@@ -244,6 +244,11 @@ def test_explain_of_shapes_is_that_of_arrays(op, layout, dtype):
     assert by_shape.grid > 0
 
 
+def test_an_option_that_is_none_is_named():
+    with pytest.raises(TypeError, match="grouped_gemm: found the keyword 'foo', which it has not"):
+        deepgemm.explain("grouped_gemm", 64, 512, 512, groups=4, foo=1)
+
+
 def test_explain_of_groups_says_why():
     tiles = deepgemm.explain("grouped_gemm", 4096, 4096, 7168, groups=8, device=-1)
     assert tiles.kernel == "deepgemm_fp8_gemm"

@@ -26,7 +26,9 @@ def add_parser(subparsers: Any) -> None:
         "in the cache already is not compiled again, so that an interrupted run goes on where it "
         "was. DEEPGEMM_BUNDLE names the file to use.",
     )
-    parser.add_argument("-o", "--output", type=Path, default=Path("deepgemm.bundle"))
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("deepgemm.bundle"), help="./deepgemm.bundle"
+    )
     parser.add_argument(
         "--jobs", type=int, default=0, help="kernels compiled at once; default: one per core"
     )
@@ -68,8 +70,8 @@ def run(args: argparse.Namespace) -> int:
         return WELL
     there = len(kernels) - compiled
     print(
-        f"{args.output}: {count(written['kernels'], 'kernel')}, {written['bytes'] / 1e6:.1f} MB "
-        f"({written['cubin_bytes'] / 1e6:.1f} MB of cubins); {compiled} compiled, {there} "
+        f"{args.output}: {count(written['kernels'], 'kernel')}, {written['bytes'] / 1e6:.3g} MB "
+        f"({written['cubin_bytes'] / 1e6:.3g} MB of cubins); {compiled} compiled, {there} "
         f"{'was' if there == 1 else 'were'} in the cache; {time.monotonic() - began:.0f} s"
     )
     return WELL

@@ -38,7 +38,12 @@ def run(args: argparse.Namespace) -> int:
 
     import deepgemm
 
-    a, b = _load(args.a, args.layout[0] == "t"), _load(args.b, args.layout[1] == "n")
+    a, b = _load(args.a), _load(args.b)
+    _check_depths(args, a, b)
+    if args.layout[0] == "t":
+        a = np.ascontiguousarray(a.T)
+    if args.layout[1] == "n":
+        b = np.ascontiguousarray(b.T)
     device = args.device
     if device is None:
         device = 0 if deepgemm.info()["usable"] else -1
@@ -72,11 +77,27 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _load(path: Path, turned: bool) -> Any:
-    """The file's array with K last."""
+def _check_depths(args: argparse.Namespace, a: Any, b: Any) -> None:
+    """Both files have the same K, in the words of the files and of --layout."""
+    a_is = "[K, M]" if args.layout[0] == "t" else "[M, K]"
+    b_is = "[K, N]" if args.layout[1] == "n" else "[N, K]"
+    k = a.shape[0 if args.layout[0] == "t" else 1]
+    found = b.shape[0 if args.layout[1] == "n" else 1]
+    if found != k:
+        raise ValueError(
+            f"{args.b}: found shape {list(b.shape)}, K = {found}, need K = {k} ({args.a} has shape "
+            f"{list(a.shape)}; --layout {args.layout} reads it as {a_is}, and {args.b} as {b_is})"
+        )
+
+
+def _load(path: Path) -> Any:
+    """The file's array in float32."""
     import numpy as np
 
-    array = np.load(path, allow_pickle=False)
+    try:
+        array = np.load(path, allow_pickle=False)
+    except ValueError:  # numpy advises to load it in an unsafe way
+        raise ValueError(f"{path}: found something else, need a .npy file of numbers") from None
     if array.ndim != 2:
         raise ValueError(f"{path}: found rank {array.ndim}, need rank 2")
     if array.dtype in (np.uint16, np.dtype("V2")):  # bfloat16: the upper half of a float32
@@ -85,7 +106,7 @@ def _load(path: Path, turned: bool) -> Any:
         raise TypeError(
             f"{path}: found {array.dtype}, need float32, float16, float64 or bfloat16 (as uint16)"
         )
-    return np.ascontiguousarray((array.T if turned else array).astype(np.float32))
+    return np.ascontiguousarray(array.astype(np.float32))
 
 
 def _operand(array: Any, dtype: str, granularity: tuple[int, int], device: int) -> Any:

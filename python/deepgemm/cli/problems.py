@@ -6,9 +6,9 @@ from typing import Any
 
 def add_problem_options(parser: Any) -> None:
     """Add dtypes, layout and epilogue."""
-    parser.add_argument("--a-dtype", default="float8_e4m3fn", metavar="DTYPE")
-    parser.add_argument("--b-dtype", default="float8_e4m3fn", metavar="DTYPE")
-    parser.add_argument("--out-dtype", default="bfloat16", metavar="DTYPE")
+    parser.add_argument("--a-dtype", default="float8_e4m3fn", metavar="DTYPE", help="float8_e4m3fn")
+    parser.add_argument("--b-dtype", metavar="DTYPE", help="that of a")
+    parser.add_argument("--out-dtype", default="bfloat16", metavar="DTYPE", help="bfloat16")
     parser.add_argument(
         "--granularity",
         metavar="A/B",
@@ -27,6 +27,7 @@ def problem_options(args: argparse.Namespace) -> dict[str, Any]:
         name: getattr(args, name)
         for name in ("a_dtype", "b_dtype", "out_dtype", "layout", "activation", "bias", "c")
     }
+    options["b_dtype"] = args.b_dtype or args.a_dtype
     if args.granularity is not None:
         options["granularity"] = parse_granularity(args.granularity)
     return options
@@ -50,4 +51,6 @@ def parse_shape(text: str) -> tuple[int, int, int]:
     if len(parts) != 3 or not all(part.strip().isdigit() for part in parts):
         raise ValueError(f'problem: found "{text}", need M,N,K')
     m, n, k = (int(part) for part in parts)
+    if 0 in (m, n, k):
+        raise ValueError(f'problem: found "{text}", need M, N and K of 1 or more')
     return m, n, k

@@ -31,7 +31,7 @@ def add_parser(subparsers: Any) -> None:
         "--file", type=Path, help='one M,N,K a line ("#": a comment); - is the standard input'
     )
     parser.add_argument(
-        "--trace", type=Path, help="problems that a run recorded with DEEPGEMM_TRACE=FILE"
+        "--trace", type=Path, help="problems that a run on a GPU recorded with DEEPGEMM_TRACE=FILE"
     )
     _add_model_options(parser.add_argument_group("of a model"))
     add_problem_options(parser.add_argument_group("of M,N,K"))
@@ -84,7 +84,7 @@ def _forms(text: str) -> tuple[str, ...]:
 
     parts = tuple(text.split(","))
     if not parts or any(part not in EXPERT_FORMS for part in parts):
-        raise argparse.ArgumentTypeError(f'found "{text}", need of {", ".join(EXPERT_FORMS)}')
+        raise argparse.ArgumentTypeError(f'found "{text}", need some of {", ".join(EXPERT_FORMS)}')
     return parts
 
 
@@ -93,6 +93,7 @@ def run(args: argparse.Namespace) -> int:
     import deepgemm
 
     began = time.perf_counter()
+    _check_uses(args)
     problems = [*_shapes(args), *_model(args), *_trace(args.trace)]
     if not problems:
         raise ValueError("problems: found none, need M,N,K arguments, --file, --model or --trace")
@@ -107,6 +108,27 @@ def run(args: argparse.Namespace) -> int:
         return _refuse(problem or "nothing could be written")
     _summarise(reports, time.perf_counter() - began, args.json)
     return WELL
+
+
+# Options that say nothing without what they are of.
+_OF_MODEL = {"tensor_parallel": 1, "expert_parallel": 1, "dtype": "fp8", "rows": None,
+             "max_rows": 8192, "lm_head": False, "expert_forms": ("sizes", "masked")}  # fmt: skip
+_OF_SHAPES = {"a_dtype": "float8_e4m3fn", "b_dtype": None, "out_dtype": "bfloat16",
+              "granularity": None, "layout": "nt", "activation": None, "bias": False,
+              "c": False}  # fmt: skip
+
+
+def _check_uses(args: argparse.Namespace) -> None:
+    """Refuse an option that would change nothing: who gave it meant something by it."""
+    for wanted, options, what in (
+        (args.model is not None, _OF_MODEL, "--model"),
+        (bool(args.problems) or args.file is not None, _OF_SHAPES, "M,N,K arguments or --file"),
+    ):
+        given = [name for name, default in options.items() if getattr(args, name) != default]
+        if given and not wanted:
+            raise ValueError(f"--{given[0].replace('_', '-')}: found no {what}, which it is of")
+    if args.rows is not None and args.max_rows != _OF_MODEL["max_rows"]:
+        raise ValueError("--max-rows: found --rows too, need one of them")
 
 
 def _summarise(reports: list[Any], seconds: float, as_json: bool) -> None:
