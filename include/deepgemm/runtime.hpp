@@ -46,6 +46,7 @@ struct CandidateReport {
   std::string kernel;  // "persistent", "decode"
   std::string config;
   double predicted_us = 0;
+  bool swept = false;  // measured on an H200, fastest for this problem: it goes before all others
   std::vector<std::pair<std::string, int>> policy;
 };
 

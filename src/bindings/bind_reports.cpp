@@ -40,6 +40,7 @@ nb::dict to_dict(const KernelReport& report) {
     nb::dict entry;
     entry["config"] = candidate.config;
     entry["predicted_us"] = candidate.predicted_us;
+    entry["swept"] = candidate.swept;
     entry["policy"] = policy;
     candidates.append(entry);
   }

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import deepgemm
+from deepgemm.cli import explain
 from deepgemm.cli import main as cli
 from deepgemm.cli.exits import count, exit_code
 from deepgemm.cli.problems import parse_granularity, parse_shape
@@ -321,3 +322,12 @@ def test_options_that_would_change_nothing_are_refused(capsys, arguments, words)
 def test_b_has_the_dtype_of_a_unless_it_is_said(capsys):
     code, shown = run(capsys, "explain", "4096", "2048", "7168", "--a-dtype", "bfloat16")
     assert (code, "deepgemm_bf16_gemm" in shown.out) == (0, True)
+
+
+def test_what_a_sweep_found_fastest_is_marked():
+    found = deepgemm.explain("gemm", 64, 7168, 2048, device=-1).candidates
+    assert [candidate["swept"] for candidate in found].count(True) == 1
+    assert found[0]["swept"]
+    assert found[0]["predicted_us"] > min(candidate["predicted_us"] for candidate in found)
+    shown = explain.text(deepgemm.explain("gemm", 64, 7168, 2048, device=-1))
+    assert shown.count("(fastest in a sweep)") == 1

@@ -99,5 +99,6 @@ def text(report: Report) -> str:
         times = f"{candidate['predicted_us']:>13.1f}"
         if "measured_us" in candidate:
             times += f"  {candidate['measured_us']:>11.1f}"
-        lines.append(f"  {times}  {candidate['policy']['kernel']}: {candidate['config']}")
+        swept = " (fastest in a sweep)" if candidate["swept"] else ""
+        lines.append(f"  {times}  {candidate['policy']['kernel']}: {candidate['config']}{swept}")
     return "\n".join(lines)
