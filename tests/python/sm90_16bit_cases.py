@@ -106,7 +106,7 @@ def batched(policy: dict[str, Any]) -> Case:
 
     def body(place: Place, rng: np.random.Generator, seed: int) -> None:
         m, n, k = (-(-extent // 8) * 8 for extent in shape_of(policy, seed))
-        layout, count = layout_of(policy, seed), 2 + seed % 2
+        layout, count = layout_of(seed), 2 + seed % 2
         sides = []
         for rows, turned, alone in (
             (m, layout[0] == "t", seed % 3 == 1),
