@@ -99,8 +99,10 @@ def masked_stack(a: Any, sizes: np.ndarray[Any, Any], most: int) -> Any:
     """Give each group's rows of `a` a matrix of `most` rows; factors with rows contiguous."""
     if isinstance(a, torch.Tensor):
         spread = a.new_full((len(sizes), most, a.shape[1]), math.nan)
-        for matrix, rows in zip(spread, a.split(sizes.tolist()), strict=True):
-            matrix[: len(rows)] = rows
+        begin = 0
+        for matrix, size in zip(spread, sizes.tolist(), strict=True):
+            matrix[:size] = a[begin : begin + size]
+            begin += size
         return spread
     groups, blocks = len(sizes), a.sf.shape[1]
     where = a.values.device
