@@ -100,6 +100,11 @@ Operand import_operand(nb::handle object, const char* name, const char* sf_name)
   return operand;
 }
 
+float import_alpha(nb::handle alpha, const Operand& a, const Operand& b) {
+  const double given = parse_number(alpha, "alpha");
+  return to_float(given * a.factor.value_or(1) * b.factor.value_or(1), "alpha");
+}
+
 void require_rank_of(const TensorView& view, const char* operand, int rank, const char* shape) {
   if (view.rank == rank) return;
   throw ValueError(
@@ -224,9 +229,7 @@ GemmCall import_gemm(const GemmHandles& handles) {
   call.args.a = call.a.scaled_view();
   call.args.b = call.b.scaled_view();
   call.args.activation = parse_activation(handles.activation);
-  const double alpha = parse_number(handles.alpha, "alpha");
-  call.args.alpha =
-      to_float(alpha * call.a.factor.value_or(1) * call.b.factor.value_or(1), "alpha");
+  call.args.alpha = import_alpha(handles.alpha, call.a, call.b);
   if (!handles.out_scale.is_none()) {
     call.args.out_scale = to_float(parse_number(handles.out_scale, "out_scale"), "out_scale");
   }
@@ -252,7 +255,7 @@ GemmArguments::GemmArguments(PyObject* const* args, std::size_t count, PyObject*
                                                         {"policy"},
                                                         {"stream"},
                                                         {"accumulate_in_f64", Py_False}});
-  parameters->read(args, static_cast<std::size_t>(PyVectorcall_NARGS(count)), names, at);
+  parameters->read(args, count, names, at);
 }
 
 GemmHandles GemmArguments::handles() const {

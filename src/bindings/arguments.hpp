@@ -23,6 +23,8 @@ struct Operand {
   ScaledView scaled_view() const;
 };
 Operand import_operand(nb::handle object, const char* name, const char* sf_name);
+// `alpha` times the factors that a and b were given as numbers.
+float import_alpha(nb::handle alpha, const Operand& a, const Operand& b);
 void require_rank_of(const TensorView& view, const char* operand, int rank, const char* shape);
 
 // (rows, k): positive integers, or None or 0 for "the whole extent".

@@ -47,7 +47,7 @@ GivenArrays read_dense(PyObject* const* args, std::size_t count, PyObject* names
   static const auto* const parameters =
       new Parameters("Plan", 2, 3, {{"a"}, {"b"}, {"out"}, {"c"}, {"bias"}, {"stream"}});
   nb::handle at[6];
-  parameters->read(args, static_cast<std::size_t>(PyVectorcall_NARGS(count)), names, at);
+  parameters->read(args, count, names, at);
   return {at[0], at[1], {}, at[2], at[3], at[4], at[5]};
 }
 
@@ -55,7 +55,7 @@ GivenArrays read_grouped(PyObject* const* args, std::size_t count, PyObject* nam
   static const auto* const parameters = new Parameters(
       "Plan", 3, 4, {{"a"}, {"b"}, {"groups"}, {"out"}, {"c"}, {"bias"}, {"stream"}});
   nb::handle at[7];
-  parameters->read(args, static_cast<std::size_t>(PyVectorcall_NARGS(count)), names, at);
+  parameters->read(args, count, names, at);
   return {at[0], at[1], at[2], at[3], at[4], at[5], at[6]};
 }
 

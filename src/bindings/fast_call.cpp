@@ -74,8 +74,9 @@ Parameters::Parameters(const char* function, std::size_t required, std::size_t p
   }
 }
 
-void Parameters::read(PyObject* const* args, std::size_t given, PyObject* names,
+void Parameters::read(PyObject* const* args, std::size_t count, PyObject* names,
                       nb::handle* found) const {
+  const auto given = static_cast<std::size_t>(PyVectorcall_NARGS(count));
   if (given > positional_) refuse_count(given);
   for (std::size_t i = 0; i < given; ++i) found[i] = args[i];
   for (std::size_t i = given; i < names_.size(); ++i) found[i] = nullptr;

@@ -26,9 +26,9 @@ class Parameters {
   Parameters(const char* function, std::size_t required, std::size_t positional,
              std::initializer_list<Parameter> parameters);
 
-  // Fills found[0] to found[size - 1] with borrowed references. TypeError in Python's words for
-  // what does not fit.
-  void read(PyObject* const* args, std::size_t given, PyObject* names, nb::handle* found) const;
+  // Fills found[0] to found[size - 1] with borrowed references; `count` is the vectorcall's own,
+  // with its flag. TypeError in Python's words for what does not fit.
+  void read(PyObject* const* args, std::size_t count, PyObject* names, nb::handle* found) const;
 
  private:
   std::size_t index_of(PyObject* name) const;

@@ -9,10 +9,6 @@
 namespace deepgemm::bindings {
 namespace {
 
-std::size_t count_of(std::size_t vectorcall_count) {
-  return static_cast<std::size_t>(PyVectorcall_NARGS(vectorcall_count));
-}
-
 struct OperandHandles {
   nb::handle a, b, out, c, bias, alpha;
 };
@@ -25,9 +21,7 @@ void import_operands(const OperandHandles& handles, GroupedCall<Args>& call) {
   if (!handles.out.is_none()) call.out = import_output(handles.out, "out");
   if (!handles.c.is_none()) call.c = import_array(handles.c, "c");
   if (!handles.bias.is_none()) call.bias = import_array(handles.bias, "bias");
-  const double alpha = parse_number(handles.alpha, "alpha");
-  call.args.alpha =
-      to_float(alpha * call.a.factor.value_or(1) * call.b.factor.value_or(1), "alpha");
+  call.args.alpha = import_alpha(handles.alpha, call.a, call.b);
   if (call.out) call.args.out = call.out->view;
   if (call.c) call.args.c = call.c->view;
 }
@@ -100,7 +94,7 @@ GroupedArguments::GroupedArguments(PyObject* const* args, std::size_t count, PyO
                                                         {"policy"},
                                                         {"stream"},
                                                         {"accumulate_in_f64", Py_False}});
-  parameters->read(args, count_of(count), names, at);
+  parameters->read(args, count, names, at);
 }
 
 GroupedArguments::Index GroupedArguments::vector() const { return forms[form_of(*this)].second; }
@@ -122,7 +116,7 @@ MaskedArguments::MaskedArguments(PyObject* const* args, std::size_t count, PyObj
                                                         {"policy"},
                                                         {"stream"},
                                                         {"accumulate_in_f64", Py_False}});
-  parameters->read(args, count_of(count), names, at);
+  parameters->read(args, count, names, at);
 }
 
 KGroupedArguments::KGroupedArguments(PyObject* const* args, std::size_t count, PyObject* names) {
@@ -138,7 +132,7 @@ KGroupedArguments::KGroupedArguments(PyObject* const* args, std::size_t count, P
                                                         {"policy"},
                                                         {"stream"},
                                                         {"accumulate_in_f64", Py_False}});
-  parameters->read(args, count_of(count), names, at);
+  parameters->read(args, count, names, at);
 }
 
 GroupedCall<GroupedArgs> import_call(const GroupedArguments& arguments) {

@@ -206,6 +206,13 @@ std::optional<plan::Prepared> prepare_groups(const Args& args, const CallOptions
   return made;
 }
 
+template <class Args>
+std::optional<plan::GroupedCall> call_of_groups(const Args& args) {
+  const GroupedProblem problem = make_problem(args);
+  if (is_empty(problem)) return std::nullopt;
+  return plan::grouped_call(problem, with_stacked_scales(args, problem));
+}
+
 template <class Args, class Operation>
 void run(const Args& args, const CallOptions& options, Operation&& on_the_cpu) {
   if (!is_cpu(args)) return ops::run_on_gpu(args, options);
@@ -243,15 +250,10 @@ void masked_gemm(const MaskedArgs& args, const CallOptions& options) {
 }
 
 std::optional<plan::GroupedCall> ops::grouped_call_of(const GroupedArgs& args) {
-  const GroupedProblem problem = make_problem(args);
-  if (is_empty(problem)) return std::nullopt;
-  return plan::grouped_call(problem, with_stacked_scales(args, problem));
+  return call_of_groups(args);
 }
-
 std::optional<plan::GroupedCall> ops::grouped_call_of(const MaskedArgs& args) {
-  const GroupedProblem problem = make_problem(args);
-  if (is_empty(problem)) return std::nullopt;
-  return plan::grouped_call(problem, with_stacked_scales(args, problem));
+  return call_of_groups(args);
 }
 
 }  // namespace deepgemm
