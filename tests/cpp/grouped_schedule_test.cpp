@@ -212,6 +212,30 @@ TEST_CASE("in a band, row tiles come before columns") {
   CHECK(columns == Values{0, 0, 100, 100, 200, 200, 0, 0, 100, 100, 200, 200, 0, 100, 200});
 }
 
+TEST_CASE("the short last rows of groups fall to all CTAs alike") {
+  constexpr i32 ctas = 132, groups = 32;
+  for (i32 rows : {192, 320, 448, 576, 704, 832, 960, 1088}) {
+    for (i32 tiles_n : {32, 48}) {
+      const GroupTiling tiling{128, 128, tiles_n, 8};
+      const Vector vector(Form::sizes, Values(groups, rows), groups, groups * rows);
+      const i32 each = groups * tiles_n / ctas;  // short tiles, if all had the same
+      i32 least = each, most = each;
+      for (i32 cta = 0; cta < ctas; ++cta) {
+        i32 found = 0;
+        for (GroupWalk<HostLanes> walk(vector.view, tiling, cta, ctas); walk.valid();
+             walk.advance()) {
+          found += walk.tile().end - walk.tile().row <= 64;
+        }
+        least = std::min(least, found);
+        most = std::max(most, found);
+      }
+      INFO(rows, " rows, ", tiles_n, " columns: ", least, " to ", most);
+      CHECK(least >= each / 2);
+      CHECK(most <= 2 * each);
+    }
+  }
+}
+
 TEST_CASE("vectors that lie: tiles stay inside the arrays and the walk ends") {
   constexpr Form forms[] = {Form::sizes, Form::offsets, Form::ends, Form::masks, Form::labels};
   Random random(23);

@@ -55,13 +55,29 @@ struct TilePlace {
   i32 row, column;  // in tiles
 };
 
+// After how many tiles a CTA that takes every `step`th one meets the same of `width` rows again.
+DEEPGEMM_SHARED_CODE i32 tiles_until_same_row(i32 step, i32 width) {
+  i32 tiles = step;
+  while (tiles % width != 0) tiles += step;
+  return tiles;
+}
+
 // Tile `index` of a grid of `height` row tiles, taken in bands.
-DEEPGEMM_SHARED_CODE TilePlace place_in_bands(i32 index, i32 height, const GroupTiling& t) {
+//
+// With `step` (else 0), and `before` tiles before the grid: the row that a column begins with moves
+// on each time a CTA would meet the same row again. Why: where a band's rows divide the CTAs, a CTA
+// met one of them in every column, and in groups of 192 rows half of 132 CTAs had all the whole
+// tiles, the other half all the short ones.
+DEEPGEMM_SHARED_CODE TilePlace place_in_bands(i32 index, i32 height, const GroupTiling& t,
+                                              i32 before = 0, i32 step = 0) {
   const i32 per_band = t.band * t.tiles_n;
   const i32 above = index / per_band * t.band;
   const i32 rest = index % per_band;
   const i32 width = min_of(t.band, height - above);
-  return {above + rest % width, rest / width};
+  const i32 row = rest % width;
+  // Of the column's first tile, so that all of its rows move alike.
+  const i32 moves = step >= width ? (before + index - row) / tiles_until_same_row(step, width) : 0;
+  return {above + (row + moves) % width, rest / width};
 }
 
 // Walks groups in order, and in each the tiles in bands: every form but labels. `index` counts all
@@ -175,7 +191,8 @@ class GroupWalk {
     const auto place = [&](i32 lane) {
       const i32 height = row_tiles(begins.own(lane), ends.own(lane));
       const i32 before = (through.own(lane) - height) * t_.tiles_n;
-      return place_in_bands(in_chunk(lane) - before, height, t_);
+      return place_in_bands(in_chunk(lane) - before, height, t_,
+                            tiles_before_ * t_.tiles_n + before, batch_.step);
     };
     tile_rows_ = Lanes::of([&](i32 lane) {
       const i32 number = batch_.of_lane(lane);
