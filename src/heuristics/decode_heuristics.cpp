@@ -7,6 +7,7 @@
 #include "core/text.hpp"
 #include "deepgemm/error.hpp"
 #include "heuristics/fitted_h200.hpp"
+#include "heuristics/large_operand.hpp"
 #include "heuristics/policy_fields.hpp"
 
 namespace deepgemm::heuristics {
@@ -39,14 +40,27 @@ DecodeConfig make_config(const FittedDecode& f, const DecodeRequest& request) {
   return config;
 }
 
-// The measured shapes are the candidates. Calls f(config, its coefficients).
+// For a B of 16-bit operands that is many times L2, as that of a vocabulary is: boxes of one block,
+// and as many as fit. 1x129280x7168: 448 -> 428 us.
+constexpr FittedDecode large_b_shapes[] = {
+    {8, 1, 1, 6, 1, 4, {2.5F, 0, 0, 0, 0.23F, 0, 0, 0}},
+    {16, 1, 1, 5, 1, 4, {2.5F, 0, 0, 0, 0.23F, 0, 0, 0}},
+};
+
+bool has_large_b(const DecodeRequest& r) { return outgrows_l2(r.n, r.k, r.b_type); }
+
+// The measured shapes are the candidates. Calls f(config, its coefficients, whether it goes before
+// the others).
 template <class Function>
-void for_each_config(int tokens, const DecodeRequest& request, Function&& function) {
-  for (const FittedDecode& fitted : fitted_decode) {
-    if (fitted.tokens != tokens) continue;
+void for_each_config(int tokens, const DecodeRequest& request, bool large_b, Function&& function) {
+  const auto offer = [&](const FittedDecode& fitted, bool first) {
+    if (fitted.tokens != tokens) return;
     const DecodeConfig config = make_config(fitted, request);
-    if (device::broken_rule(config) == nullptr) function(config, fitted);
-  }
+    if (device::broken_rule(config) == nullptr) function(config, fitted, first);
+  };
+  for (const FittedDecode& fitted : fitted_decode) offer(fitted, false);
+  if (!large_b || device::bytes_of(request.b_type) != 2) return;
+  for (const FittedDecode& fitted : large_b_shapes) offer(fitted, true);
 }
 
 std::int64_t blocks_of(std::int64_t k, const DecodeConfig& config) {
@@ -78,6 +92,7 @@ DecodeChoice choice_of(const DecodeConfig& config, const DecodeRequest& r) {
   choice.config = config;
   choice.shared_bytes = shared_bytes(config, r.k);
   choice.grid = grid_of(config, r.n);
+  if (has_large_b(r)) choice.b_policy = device::L2Policy::evict_normal;
   return choice;
 }
 
@@ -138,9 +153,9 @@ const std::vector<DecodeConfig>& selectable_decode_configs() {
     std::vector<DecodeConfig> all;
     auto append = [&](const DecodeRequest& request) {
       for (int tokens : {8, 16, 32, 64, 128}) {
-        for_each_config(tokens, request, [&](const DecodeConfig& config, const FittedDecode&) {
-          all.push_back(config);
-        });
+        for_each_config(
+            tokens, request, true,
+            [&](const DecodeConfig& config, const FittedDecode&, bool) { all.push_back(config); });
       }
     };
     auto append_all = [&](ElementType in, std::initializer_list<ElementType> outs) {
@@ -163,16 +178,16 @@ const std::vector<DecodeConfig>& selectable_decode_configs() {
 
 std::vector<DecodeChoice> candidates(const DecodeRequest& request) {
   std::vector<DecodeChoice> choices;
-  for_each_config(
-      tokens_for(request.m), request, [&](const DecodeConfig& config, const FittedDecode& fitted) {
-        if (misfit(config, request) != nullptr) return;
-        DecodeChoice choice = choice_of(config, request);
-        const TunedDecode* tuned = tuned_for(fitted, request);
-        choice.tuned = tuned != nullptr;
-        choice.predicted_us =
-            tuned ? double{tuned->us} : predict(config, fitted.terms, request, choice.grid);
-        choices.push_back(choice);
-      });
+  const auto weigh = [&](const DecodeConfig& config, const FittedDecode& fitted, bool first) {
+    if (misfit(config, request) != nullptr) return;
+    DecodeChoice choice = choice_of(config, request);
+    const TunedDecode* tuned = tuned_for(fitted, request);
+    choice.tuned = first || tuned != nullptr;
+    choice.predicted_us =
+        tuned ? double{tuned->us} : predict(config, fitted.terms, request, choice.grid);
+    choices.push_back(choice);
+  };
+  for_each_config(tokens_for(request.m), request, has_large_b(request), weigh);
   std::sort(choices.begin(), choices.end(), [](const DecodeChoice& a, const DecodeChoice& b) {
     return a.tuned != b.tuned ? a.tuned : a.predicted_us < b.predicted_us;
   });

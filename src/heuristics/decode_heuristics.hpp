@@ -7,6 +7,7 @@
 
 #include "deepgemm/gemm.hpp"
 #include "device/common/decode_config.cuh"
+#include "device/common/l2_policy.cuh"
 
 namespace deepgemm::heuristics {
 
@@ -24,6 +25,7 @@ struct DecodeChoice {
   device::DecodeConfig config;
   std::int64_t grid = 0;          // CTAs
   std::int64_t shared_bytes = 0;  // of a launch
+  device::L2Policy b_policy = device::L2Policy::evict_first;
   double predicted_us = 0;
   bool tuned = false;  // a sweep found it best for this problem; it goes before all others
 };

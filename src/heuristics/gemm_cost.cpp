@@ -8,6 +8,7 @@
 #include "deepgemm/error.hpp"
 #include "heuristics/fitted_h200.hpp"
 #include "heuristics/gemm_heuristics.hpp"
+#include "heuristics/large_operand.hpp"
 #include "heuristics/policy_fields.hpp"
 
 namespace deepgemm::heuristics {
@@ -132,9 +133,9 @@ const TunedGemm* tuned_for(const GemmConfig& c, const GemmRequest& r) {
 void set_l2_policies(GemmChoice& choice, const GemmRequest& r) {
   constexpr std::int64_t few = 6;
   if (r.n >= 2 * r.m && ceil_div(r.m, std::int64_t{choice.config.tile_m}) <= few) {
-    choice.b_policy = device::L2Policy::evict_first;
+    if (!outgrows_l2(r.n, r.k, r.b_type)) choice.b_policy = device::L2Policy::evict_first;
   } else if (r.m >= 2 * r.n && ceil_div(r.n, std::int64_t{choice.config.tile_n}) <= few) {
-    choice.a_policy = device::L2Policy::evict_first;
+    if (!outgrows_l2(r.m, r.k, r.a_type)) choice.a_policy = device::L2Policy::evict_first;
   }
 }
 

@@ -84,6 +84,7 @@ device::DecodeParams decode_params(const GemmPlan& plan, const GemmProblem& p, c
   params.m = static_cast<int>(p.m);
   params.n = static_cast<int>(p.n);
   params.k_blocks = static_cast<int>(p.k / c.block_elements());
+  params.b_policy = plan.decode.b_policy;
   params.constant_b = constant_b;
   return params;
 }

@@ -151,3 +151,15 @@ TEST_CASE("a policy that is illegal names the rule or the field") {
   REQUIRE_FALSE(candidates(long_k).empty());
   CHECK(contains(refusal(long_k, policy), "table of factors"));
 }
+
+TEST_CASE("a B many times L2 stays in it, and in 16 bits comes in boxes of one block") {
+  DecodeRequest r = request(1, 129280, 7168);
+  CHECK(choose(r).b_policy == device::L2Policy::evict_normal);
+  CHECK(choose(r).config.stage_blocks > 1);
+  r.a_type = r.b_type = r.out_type = device::ElementType::bf16;
+  CHECK(choose(r).b_policy == device::L2Policy::evict_normal);
+  CHECK(choose(r).config.stage_blocks == 1);
+  r.n = 24576;
+  CHECK(choose(r).b_policy == device::L2Policy::evict_first);
+  for (const DecodeChoice& choice : candidates(r)) CHECK(choice.config.stage_blocks > 1);
+}

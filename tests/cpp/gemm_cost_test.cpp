@@ -140,6 +140,8 @@ TEST_CASE("the operand that few tiles read leaves L2 first") {
   const GemmChoice narrow = choose(request(4096, 512, 7168));
   CHECK(narrow.a_policy == L2Policy::evict_first);
   CHECK(narrow.b_policy == L2Policy::evict_normal);
+  const GemmChoice vocabulary = choose(request(128, 129280, 7168));
+  CHECK(vocabulary.b_policy == L2Policy::evict_normal);
   const GemmChoice large = choose(request(4096, 7168, 2048));
   CHECK(large.a_policy == L2Policy::evict_normal);
   CHECK(large.b_policy == L2Policy::evict_normal);

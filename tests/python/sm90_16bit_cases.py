@@ -27,10 +27,12 @@ TILES = {
     "64x32": tile(64, 32, 1),
     "64x64 K split in 2": tile(64, 64, 1, cluster_k=2),
     "192x96": tile(192, 96, 3),
+    "128x176": tile(128, 176),
 }
 DECODES = {
     "8 tokens": (8, {"stage_blocks": 2, "stages": 3, "cluster_k": 1}),
     "16 tokens, K split in 4": (16, {"stage_blocks": 4, "stages": 2, "cluster_k": 4}),
+    "8 tokens, one block": (8, {"stage_blocks": 1, "stages": 5, "ctas_per_sm": 4}),
     "64 tokens, 2 warpgroups": (64, {"consumers": 2, "stage_blocks": 1, "stages": 4}),
 }
 

@@ -4,6 +4,7 @@
 #include "common/elements.cuh"
 #include "common/gemm_config.cuh"
 #include "common/gemm_params.cuh"
+#include "common/l2_policy.cuh"
 #include "common/types.cuh"
 
 namespace deepgemm::device {
@@ -118,6 +119,7 @@ struct DecodeParams {
   void* out;
   i64 out_row, out_column;
   EpilogueParams epilogue;
+  L2Policy b_policy;
   i32 m, n, k_blocks;
   i32 constant_b;  // B may be read before the previous kernel is complete
 };

@@ -59,7 +59,7 @@ DEEPGEMM_DEVICE void load_rows(const DecodeParams& p, const DecodeRing<C>& ring,
                                const DecodeShare& share, int i) {
   ptx::mbarrier_arm(ring.full(), C.stage_bytes());
   ptx::tma_load_3d(ring.rows(), p.rows, 0, share.first_row,
-                   (share.first_stage + i) * C.stage_blocks, ring.full(), L2Policy::evict_first);
+                   (share.first_stage + i) * C.stage_blocks, ring.full(), p.b_policy);
 }
 template <DecodeConfig C>
 DEEPGEMM_DEVICE void load_tokens(const DecodeParams& p, const DecodeRing<C>& ring,
