@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 import deepgemm
-from deep_gemm._operands import Recipe, Scaled, scaled
+from deep_gemm._operands import Recipe, Scaled, scaled_by_groups
 from deep_gemm._state import call
 from deep_gemm.utils.math import ceil_div
 
@@ -90,7 +90,8 @@ def k_grouped_fp8_gemm_tn_contiguous(
     """Write ``d[g] = A_g.T @ B_g + c[g]``, tokens lying one behind the other.
 
     Args:
-        a: float8 [sum of k_g, M] and its factors [K blocks, M], blocks counted per group.
+        a: float8 [sum of k_g, M] and its factors [K blocks, M], blocks counted per group; or
+            int32 of these, packed by fours per group.
         b: likewise, with N.
         d: [G, M, N], FP32 or BF16.
         ks_cpu: not read.
@@ -106,7 +107,7 @@ def k_grouped_fp8_gemm_tn_contiguous(
     _refuse_psum(use_psum_layout)
     if tuple(recipe) != (1, 1, 128):
         raise ValueError(f"recipe: found {recipe}, need (1, 1, 128)")
-    left, right = scaled(a, 128, k_last=False), scaled(b, 128, k_last=False)
+    left, right = (scaled_by_groups(operand, grouped_layout, 128) for operand in (a, b))
     call(
         deepgemm.k_grouped_gemm, left, right, grouped_layout, d,
         c=c, layout="tn",

@@ -116,6 +116,8 @@ def test_packed_k_grouped(rng):
     assert np.array_equal(out.numpy(), want)
     assert out.shape == (4, mn)
     assert out.is_contiguous()
+    with pytest.raises(ValueError, match="sf: found 10 columns, need 54"):
+        call(sf, layout[:3] * 9, ks, 128, 128)
     with pytest.raises(ValueError, match=r"sf: found \(10, 12\), need 9 K blocks"):
         call(sf, layout, [*ks[:3], 384], 128, 128)
     with pytest.raises(NotImplementedError, match="use_psum_layout"):
@@ -266,6 +268,7 @@ def test_pack_and_unpack(rng):
 def test_a_gpu_gives_the_same_bits_and_strides(rng):
     x = torch.from_numpy(spread(rng, 128, 520))
     ends, sizes = torch.tensor([100, 128], dtype=torch.int32), [512, 128]
+    on_device = torch.tensor(sizes, dtype=torch.int32)
     sf = powers(rng, 2, 130, 5)
     calls = [
         (deep_gemm.per_token_cast_to_fp8, x, True),
@@ -279,7 +282,7 @@ def test_a_gpu_gives_the_same_bits_and_strides(rng):
         (deep_gemm.get_mn_major_tma_aligned_packed_ue8m0_tensor, sf[0], ends),
         (
             deep_gemm.get_k_grouped_mn_major_tma_aligned_packed_ue8m0_tensor,
-            sf[0].t()[:5].contiguous(), ends, sizes, 128, 128,
+            sf[0].t()[:5].contiguous(), on_device, sizes, 128, 128,
         ),
     ]  # fmt: skip
     for call, *given in calls:
