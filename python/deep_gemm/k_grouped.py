@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
-import deepgemm
 from deep_gemm._operands import Recipe, Scaled, scaled_by_groups
-from deep_gemm._state import call
+from deep_gemm._state import product
 from deep_gemm.utils.math import ceil_div
 
 
@@ -65,8 +64,8 @@ def k_grouped_fp8_gemm_nt_contiguous(
     for g, k in enumerate(ks_cpu):
         blocks = slice(block, block + ceil_div(k, recipe[2]))
         end = begin + k
-        call(
-            deepgemm.gemm,
+        product(
+            "gemm",
             (flat_a[begin * m : end * m].view(m, k), a[1][:, blocks]),
             (flat_b[begin * n : end * n].view(n, k), b[1][:, blocks]),
             d[g],
@@ -108,8 +107,8 @@ def k_grouped_fp8_gemm_tn_contiguous(
     if tuple(recipe) != (1, 1, 128):
         raise ValueError(f"recipe: found {recipe}, need (1, 1, 128)")
     left, right = (scaled_by_groups(operand, grouped_layout, 128) for operand in (a, b))
-    call(
-        deepgemm.k_grouped_gemm, left, right, grouped_layout, d,
+    product(
+        "k_grouped_gemm", left, right, grouped_layout, d,
         c=c, layout="tn",
     )  # fmt: skip
 
@@ -137,4 +136,4 @@ def k_grouped_bf16_gemm_tn_contiguous(
         use_psum_layout: must be False.
     """
     _refuse_psum(use_psum_layout)
-    call(deepgemm.k_grouped_gemm, a, b, grouped_layout, d, c=c, layout="tn")
+    product("k_grouped_gemm", a, b, grouped_layout, d, c=c, layout="tn")
