@@ -247,6 +247,17 @@ def test_custom_dims(dims, shape, use_ue8m0, rng):
     assert oracle.same_bits(found, values)
 
 
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+@pytest.mark.parametrize("use_ue8m0", [False, True])
+def test_leading_dims_by_the_kernel(count, use_ue8m0, rng):
+    """What a GPU's tensors take, here on the CPU: the same bits."""
+    x = torch.from_numpy(rng.standard_normal((3, 4, 5)).astype(np.float32))
+    want = deep_gemm.per_custom_dims_cast_to_fp8(x, tuple(range(count)), use_ue8m0)
+    for ours, theirs in zip(MATH._kernel_cast_of_leading(x, count, use_ue8m0), want, strict=True):
+        assert ours.shape == theirs.shape
+        deep_gemm.testing.assert_bitwise_equal(ours, theirs)
+
+
 def test_ceil_to_ue8m0():
     x = np.array([1.0, 1.0000001, 3.0, 0.25, 2.0**-126, 1e-45, 0.0, 3.4e38, np.inf], np.float32)
     want = [1.0, 2.0, 4.0, 0.25, 2.0**-126, 2.0**-126, 2.0**-126, 2.0**127, 2.0**127]
@@ -276,6 +287,7 @@ def test_a_gpu_gives_the_same_bits_and_strides(rng):
         (deep_gemm.per_block_cast_to_fp8, x, False),
         (deep_gemm.per_channel_cast_to_fp8, x, False, 32),
         (deep_gemm.per_custom_dims_cast_to_fp8, x, (0,), False),
+        (deep_gemm.per_custom_dims_cast_to_fp8, x.view(2, 64, 520), (1, 2), True),
         (deep_gemm.per_token_cast_to_fp4, x, True, 32),
         (deep_gemm.get_mn_major_tma_aligned_tensor, sf),
         (deep_gemm.get_mn_major_tma_aligned_packed_ue8m0_tensor, sf),

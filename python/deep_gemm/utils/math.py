@@ -97,13 +97,16 @@ def _kernel_cast(
     return q.values, q.sf.contiguous()
 
 
+def _by_kernel(x: torch.Tensor) -> bool:
+    return x.is_cuda and x.dtype in _KERNEL_DTYPES and x.numel() > 0
+
+
 def _cast(
     x: torch.Tensor, rows: int, columns: int, use_ue8m0: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
     if x.dim() != 2:
         raise ValueError(f"x: found rank {x.dim()}, need [m, n]")
-    by_kernel = x.is_cuda and x.dtype in _KERNEL_DTYPES and x.numel() > 0
-    return (_kernel_cast if by_kernel else _plain_cast)(x, rows, columns, use_ue8m0)
+    return (_kernel_cast if _by_kernel(x) else _plain_cast)(x, rows, columns, use_ue8m0)
 
 
 def per_token_cast_to_fp8(
@@ -145,6 +148,16 @@ def per_block_cast_to_fp8(
     return _cast(x, gran_k, gran_k, use_ue8m0)
 
 
+def _kernel_cast_of_leading(
+    x: torch.Tensor, count: int, use_ue8m0: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Quantise with a factor for each place of the first `count` dimensions."""
+    outer = x.shape[:count]
+    rows = x.reshape(outer.numel(), -1)
+    values, sf = _kernel_cast(rows, 1, rows.shape[1], use_ue8m0)
+    return values.view(x.shape), sf.view(outer).squeeze()
+
+
 def per_custom_dims_cast_to_fp8(
     x: torch.Tensor, dims: tuple[int, ...], use_ue8m0: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -154,6 +167,8 @@ def per_custom_dims_cast_to_fp8(
         E4M3 of x's shape, and FP32 of the extents of `dims`, without those of 1.
     """
     kept = {dim % x.dim() for dim in dims}
+    if _by_kernel(x) and kept == set(range(len(kept))):
+        return _kernel_cast_of_leading(x, len(kept), use_ue8m0)
     others = tuple(dim for dim in range(x.dim()) if dim not in kept)
     magnitude = x.abs().float()
     amax = magnitude.amax(dim=others, keepdim=True) if others else magnitude
