@@ -35,8 +35,8 @@ struct PackGroups {
 DEEPGEMM_API void copy_scales(const TensorView& sf, const TensorView& out,
                               const CallOptions& call = {});
 // Byte j of packed[r, i] is the exponent (bits 23 to 30) of sf[r, 4 i + j]; 0 past the last one.
-//   sf      float32. In host memory a factor with a sign or a mantissa is a ValueError; on a GPU
-//           they are dropped.
+//   sf      float32. A factor with a sign or a mantissa is a ValueError in host memory; on a GPU,
+//           where nobody waits for it, its code is 255, which is infinity and so shows.
 //   packed  int32 [rows, packed_blocks(K blocks)]. With groups of rows, a row of no group gets 0
 //           whatever sf holds there; with groups along K, so do columns past the last group.
 DEEPGEMM_API void pack_ue8m0(const TensorView& sf, const TensorView& packed,

@@ -271,6 +271,11 @@ def test_pack_and_unpack(rng):
     assert packed.shape == (3, 4, 2)
     assert np.array_equal(packed.numpy(), words(x))
     assert torch.equal(deep_gemm.unpack_ue8m0_from_int(packed), x)
+    # What a GPU's tensors take, here on the CPU.
+    assert torch.equal(MATH._pack_by_kernel(x), packed)
+    turned = x.transpose(0, 1)
+    assert torch.equal(MATH._pack_by_kernel(turned), deep_gemm.pack_ue8m0_to_int(turned))
+    assert torch.equal(MATH._unpack_by_kernel(packed), x)
     with pytest.raises(TypeError, match=r"found torch.float64"):
         deep_gemm.pack_ue8m0_to_int(x.double())
 

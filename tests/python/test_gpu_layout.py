@@ -141,6 +141,24 @@ def packs(place: Place) -> None:
             assert np.array_equal(guarded.read(), want), (shape, order, to)
 
 
+def packs_no_powers_of_two(place: Place) -> None:
+    """A sign or a mantissa: refused in host memory, infinity on a GPU."""
+    sf = np.ones((70, 6), np.float32)
+    for bad in (3.0, -2.0, np.nan, 1e-45, -0.0):
+        sf[41, 5] = bad
+        given = put(place, sf, "row-major")
+        if place.device < 0:
+            with pytest.raises(ValueError, match=r"sf: found .* at row 41, K block 5"):
+                layout.pack_ue8m0(given)
+            continue
+        want = np.full((70, 2), (0x7F7F7F7F, 0x7F7F), np.uint32)
+        want[41, 1] = 0xFF7F
+        packed = layout.pack_ue8m0(given)
+        assert np.array_equal(fast_contents(packed), want), bad
+        back = layout.unpack_ue8m0(packed, k_blocks=6)
+        assert fast_contents(back).view(np.float32)[41, 5] == np.inf
+
+
 def unpacks(place: Place) -> None:
     """unpack_ue8m0: every code is the exponent of an FP32; 0 is 0, and 255 infinity."""
     rng = np.random.default_rng(23)
@@ -223,7 +241,14 @@ def packs_with_groups_of_k(place: Place) -> None:
 
 BODIES = {
     body.__name__: body
-    for body in (copies, packs, unpacks, packs_with_groups_of_rows, packs_with_groups_of_k)
+    for body in (
+        copies,
+        packs,
+        packs_no_powers_of_two,
+        unpacks,
+        packs_with_groups_of_rows,
+        packs_with_groups_of_k,
+    )
 }
 
 test_on_the_cpu, test_on_the_gpu = as_tests(__file__, BODIES)

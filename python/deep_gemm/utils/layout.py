@@ -84,7 +84,7 @@ def get_mn_major_tma_aligned_packed_ue8m0_tensor(
 
     Raises:
         TypeError: not FP32. ValueError: neither rank 2 nor 3; in host memory, also a factor that
-            is no power of two (on a GPU its mantissa is dropped).
+            is no power of two (on a GPU it becomes infinity).
     """
     _check(sf)
     packed: torch.Tensor = call(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 
 import deepgemm
+from deep_gemm._state import call
 
 _LARGEST_E4M3 = 448.0
 _LARGEST_E2M1 = 6.0
@@ -44,23 +45,41 @@ def pack_ue8m0_to_int(x: torch.Tensor) -> torch.Tensor:
 
     Raises:
         ValueError: the last dimension is no multiple of 4; in host memory, also a value that is
-            negative or no power of two.
+            negative or no power of two (on a GPU its code is 255, infinity).
         TypeError: the dtype is not float32.
     """
     if x.dtype != torch.float32:
         raise TypeError(f"x: found {x.dtype}, need torch.float32")
     if x.shape[-1] % 4:
         raise ValueError(f"x: found {x.shape[-1]} in the last dimension, need a multiple of 4")
+    if x.is_cuda and x.numel() > 0:
+        return _pack_by_kernel(x)
     bits = x.contiguous().view(torch.int32)
-    if not x.is_cuda and bool(((bits & _MANTISSA != 0) | (bits < 0)).any()):
+    if bool(((bits & _MANTISSA != 0) | (bits < 0)).any()):
         raise ValueError("x: found a value that is no power of two, need exponents alone (UE8M0)")
     return (bits >> 23).to(torch.uint8).view(torch.int32)
 
 
+def _pack_by_kernel(x: torch.Tensor) -> torch.Tensor:
+    packed = torch.empty(*x.shape[:-1], x.shape[-1] // 4, dtype=torch.int32, device=x.device)
+    rows = packed.view(-1, packed.shape[-1])
+    call(deepgemm.layout.pack_ue8m0, x.reshape(-1, x.shape[-1]), rows)
+    return packed
+
+
 def unpack_ue8m0_from_int(packed: torch.Tensor) -> torch.Tensor:
     """Unpack int32 [..., n] into FP32 powers of two [..., 4 n]."""
+    if packed.is_cuda and packed.numel() > 0:
+        return _unpack_by_kernel(packed)
     exponents = packed.contiguous().view(torch.uint8)
     return (exponents.int() << 23).view(torch.float32)
+
+
+def _unpack_by_kernel(packed: torch.Tensor) -> torch.Tensor:
+    x = torch.empty(*packed.shape[:-1], packed.shape[-1] * 4, device=packed.device)
+    rows = packed.reshape(-1, packed.shape[-1])
+    call(deepgemm.layout.unpack_ue8m0, rows, x.view(-1, x.shape[-1]))
+    return x
 
 
 def _factor(amax: torch.Tensor, largest: float, use_ue8m0: bool) -> torch.Tensor:

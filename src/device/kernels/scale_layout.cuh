@@ -105,6 +105,14 @@ DEEPGEMM_DEVICE void load_factors(const ScaleLayoutParams& p, const ScaleTile& t
   }
 }
 
+// What no power of two becomes, and infinity: it shows in every product, as a dropped mantissa
+// would not.
+inline constexpr u32 code_of_infinity = 0xFF;
+
+DEEPGEMM_DEVICE u32 exponent_of(u32 bits) {
+  return (bits & ~0x7F800000U) == 0 ? bits >> 23 : code_of_infinity;
+}
+
 // The exponents of four factors of one row.
 DEEPGEMM_DEVICE u32 packed_word(u32 shared, int row, int word) {
   u32 packed = 0;
@@ -112,7 +120,7 @@ DEEPGEMM_DEVICE u32 packed_word(u32 shared, int row, int word) {
   for (int j = 0; j < ScaleLayoutConfig::per_word; ++j) {
     const int factor = word * ScaleLayoutConfig::per_word + j;
     const u32 bits = ptx::load_shared_u32(tile_address(shared, row, factor));
-    packed |= (bits >> 23 & 0xFF) << (8 * j);
+    packed |= exponent_of(bits) << (8 * j);
   }
   return packed;
 }
