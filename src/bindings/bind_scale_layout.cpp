@@ -1,5 +1,6 @@
 // deepgemm._ext.sf_fast, pack_ue8m0 and unpack_ue8m0: see deepgemm.layout.
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "bindings/arguments.hpp"
@@ -15,11 +16,17 @@ namespace {
 
 using namespace nb::literals;
 
-Array import_matrices(nb::handle object, const char* operand) {
-  Array array = import_array(object, operand);
-  if (array.view.rank != 3)
-    require_rank_of(array.view, operand, 2, "[rows, K blocks], or 3, [G, rows, K blocks]");
-  return array;
+struct Given {
+  explicit Given(Array imported) : array(std::move(imported)), view(array.view) {}
+  Array array;
+  TensorView view;
+};
+
+Given import_matrices(nb::handle object, const char* operand) {
+  Given given(import_array(object, operand));
+  if (given.view.rank != 3)
+    require_rank_of(given.view, operand, 2, "[rows, K blocks], or 3, [G, rows, K blocks]");
+  return given;
 }
 
 bool has_fast_strides(const TensorView& view) {
@@ -32,37 +39,37 @@ bool has_fast_strides(const TensorView& view) {
 // The output of a call: the caller's, or a new one in the fast layout.
 class Target {
  public:
-  Target(nb::handle out, const Array& like, DType dtype, std::int64_t columns) : out_(out) {
+  Target(nb::handle out, const Given& like, DType dtype, std::int64_t columns) : out_(out) {
     const auto& shape = like.view.shape;
     if (!out.is_none()) {
-      given_ = import_output(out, "out");
+      given_.emplace(import_output(out, "out"));
     } else if (like.view.rank == 2) {
-      made_ = allocate_fast_scales(like, dtype, shape[0], columns);
+      made_ = allocate_fast_scales(like.array, dtype, shape[0], columns);
     } else {
-      made_ = allocate_fast_scales(like, dtype, shape[0], shape[1], columns);
+      made_ = allocate_fast_scales(like.array, dtype, shape[0], shape[1], columns);
     }
   }
   const TensorView& view() const { return made_ ? made_->array.view : given_->view; }
-  nb::object finished(const Array& like, Stream stream) {
-    return made_ ? finish(*made_, like, stream) : nb::borrow(out_);
+  nb::object finished(const Given& like, Stream stream) {
+    return made_ ? finish(*made_, like.array, stream) : nb::borrow(out_);
   }
 
  private:
   nb::handle out_;
-  std::optional<Array> given_;
+  std::optional<Given> given_;
   std::optional<Output> made_;
 };
 
-CallOptions options_of(const Array& source, nb::handle stream) {
+CallOptions options_of(const Given& source, nb::handle stream) {
   CallOptions call = call_options(source.view.device);
-  call.stream = find_stream(stream, source);
+  call.stream = find_stream(stream, source.array);
   return call;
 }
 
 nb::object sf_fast_binding(nb::handle sf, nb::handle out, nb::handle stream) {
-  const Array source = import_matrices(sf, "sf");
+  const Given source = import_matrices(sf, "sf");
   const TensorView& view = source.view;
-  if (out.is_none() && source.type->framework == Framework::jax)
+  if (out.is_none() && source.array.type->framework == Framework::jax)
     throw TypeError(complaint("sf", "a jax array", "a framework whose arrays have strides"));
   const bool known = view.dtype == DType::float32 || view.dtype == DType::int32;
   if (out.is_none() && known && has_fast_strides(view)) return nb::borrow(sf);
@@ -84,21 +91,21 @@ std::vector<std::int64_t> parse_sizes(nb::handle sizes, const char* argument) {
 
 // The groups along K, whose array `keep` holds.
 std::optional<KSizes> import_k_sizes(nb::handle k_sizes, nb::handle k_per_scale,
-                                     std::optional<Array>& keep) {
+                                     std::optional<Given>& keep) {
   if (k_sizes.is_none()) return std::nullopt;
-  keep = import_array(k_sizes, "k_sizes");
+  keep.emplace(import_array(k_sizes, "k_sizes"));
   return KSizes{keep->view, parse_integer(k_per_scale, "k_per_scale")};
 }
 
 nb::object pack_binding(nb::handle sf, nb::handle out, nb::handle group_ends, nb::handle alignment,
                         nb::handle k_sizes, nb::handle host_k_sizes, nb::handle k_per_scale,
                         nb::handle stream) {
-  const Array source = import_matrices(sf, "sf");
-  std::optional<Array> ends, sizes;
+  const Given source = import_matrices(sf, "sf");
+  std::optional<Given> ends, sizes;
   PackGroups groups;
   groups.k = import_k_sizes(k_sizes, k_per_scale, sizes);
   if (!group_ends.is_none()) {
-    ends = import_array(group_ends, "group_ends");
+    ends.emplace(import_array(group_ends, "group_ends"));
     groups.rows = RowEnds{ends->view, parse_integer(alignment, "alignment")};
   }
   std::int64_t columns = packed_blocks(source.view.shape[source.view.rank - 1]);
@@ -120,8 +127,8 @@ nb::object pack_binding(nb::handle sf, nb::handle out, nb::handle group_ends, nb
 
 nb::object unpack_binding(nb::handle packed, nb::handle out, nb::handle k_blocks,
                           nb::handle k_sizes, nb::handle k_per_scale, nb::handle stream) {
-  const Array source = import_matrices(packed, "packed");
-  std::optional<Array> sizes;
+  const Given source = import_matrices(packed, "packed");
+  std::optional<Given> sizes;
   const std::optional<KSizes> groups = import_k_sizes(k_sizes, k_per_scale, sizes);
   std::int64_t columns = 4 * source.view.shape[source.view.rank - 1];
   if (!k_blocks.is_none()) {

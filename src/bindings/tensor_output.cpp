@@ -167,7 +167,9 @@ Output allocate_fast_scales(const Array& like, DType dtype, std::int64_t rows, s
     const auto& array = nb::cast<const DeviceArray&>(base.object, false);
     return import_result(nb::cast(array.strided({rows, k}, {1, padded}, 0)));
   }
-  return import_result(base.object.attr("T")[nb::slice(nb::int_(0), nb::int_(rows), nb::int_(1))]);
+  nb::object turned = base.object.attr("T");
+  if (padded == rows) return import_result(std::move(turned));  // a slice costs microseconds
+  return import_result(turned[nb::slice(nb::int_(0), nb::int_(rows), nb::int_(1))]);
 }
 
 Output allocate_fast_scales(const Array& like, DType dtype, std::int64_t groups, std::int64_t rows,
@@ -182,7 +184,9 @@ Output allocate_fast_scales(const Array& like, DType dtype, std::int64_t groups,
   }
   const auto every = nb::slice(nb::none(), nb::none(), nb::none());
   const auto first = nb::slice(nb::int_(0), nb::int_(rows), nb::int_(1));
-  return import_result(base.object.attr("swapaxes")(1, 2)[nb::make_tuple(every, first)]);
+  nb::object turned = base.object.attr("swapaxes")(1, 2);
+  if (padded == rows) return import_result(std::move(turned));
+  return import_result(turned[nb::make_tuple(every, first)]);
 }
 
 nb::object finish(Output& output, const Array& like, Stream stream) {
