@@ -58,19 +58,25 @@ class Placed:
 
     def call(self, function: Any, *args: Any, **kwargs: Any) -> Any:
         memories: dict[int, tuple[Any, Any]] = {}
-        moved = [self.moved(x, memories) for x in args]
-        named = {name: self.moved(x, memories) for name, x in kwargs.items()}
-        result = function(*moved, **named)
+        tensors: dict[int, Any] = {}
+
+        def moved(x: Any) -> Any:
+            if isinstance(x, (tuple, list)):
+                return type(x)(moved(item) for item in x)
+            if not isinstance(x, torch.Tensor):
+                return x
+            if id(x) not in tensors:
+                tensors[id(x)] = self.copied(x, memories)
+            return tensors[id(x)]
+
+        result = function(*moved(args), **{name: moved(x) for name, x in kwargs.items()})
         self.calls += 1
         for host, other in memories.values():
             host.copy_(other)
         return result.cpu() if isinstance(result, torch.Tensor) else result
 
-    def moved(self, x: Any, memories: dict[int, tuple[Any, Any]]) -> Any:
-        if isinstance(x, (tuple, list)):
-            return type(x)(self.moved(item, memories) for item in x)
-        if not isinstance(x, torch.Tensor):
-            return x
+    def copied(self, x: Any, memories: dict[int, tuple[Any, Any]]) -> Any:
+        """`x` there, in a copy of the memory that it lies in."""
         memory = x.untyped_storage()
         if memory.data_ptr() not in memories:
             whole = torch.empty(0, dtype=torch.uint8).set_(memory)
