@@ -47,6 +47,7 @@ BELOW: dict[str, set[str]] = {
 # Sources tested under another name: the test file (which must exist), or the reason for none.
 TESTED_BY: dict[str, str] = {
     "src/backend/cpu/elements.cpp": "tests/cpp/cpu_gemm_test.cpp",
+    "src/backend/cpu/scale_layout.cpp": "tests/cpp/ops_scale_layout_test.cpp",
     "src/driver/device.cpp": "tests/cpp/driver_test.cpp",
     "src/driver/driver_api.cpp": "tests/cpp/driver_test.cpp",
     "src/driver/launch.cpp": "tests/cpp/driver_test.cpp",
@@ -77,8 +78,9 @@ TESTED_BY: dict[str, str] = {
     "src/plan/grouped_call.cpp": "tests/cpp/grouped_plan_test.cpp",
     "src/plan/hopper.cpp": "tests/cpp/gemm_plan_test.cpp",
     "src/plan/kernel_specs.cpp": "tests/python/test_compile_gate.py",
-    "src/plan/problem_record.cpp": "tests/python/test_warmup.py",
     "src/plan/operands.cpp": "tests/cpp/gemm_plan_test.cpp",
+    "src/plan/problem_record.cpp": "tests/python/test_warmup.py",
+    "src/plan/simple_launch.cpp": "tests/cpp/cuda_quantize_test.cpp",
     "src/plan/tma_matrices.cpp": "tests/cpp/gemm_plan_test.cpp",
     "src/tma/descriptor.cpp": "tests/cpp/tma_test.cpp",
 }

@@ -162,6 +162,16 @@ typedef struct deepgemm_quantize_options {
   float amax_floor; /* 1e-4 is usual */
 } deepgemm_quantize_options;
 
+/* Groups of packed factors: of rows by their ends, or along K by their sizes (scale_layout.hpp).
+ * int32 or int64, on the factors' device. */
+typedef struct deepgemm_pack_groups {
+  uint64_t struct_bytes;
+  const deepgemm_tensor* group_ends; /* NULL: every row */
+  int64_t alignment;                 /* of the groups' first rows; 0 counts as 1 */
+  const deepgemm_tensor* k_sizes;    /* NULL: all of K is one group */
+  int64_t k_per_scale;               /* 0 counts as 128 */
+} deepgemm_pack_groups;
+
 /* "0.1.0" */
 DEEPGEMM_C_API const char* deepgemm_version(void);
 /* The words of this thread's last failure; "" if there was none. Valid until the thread's next
@@ -189,6 +199,19 @@ DEEPGEMM_C_API deepgemm_status deepgemm_dequantize(const deepgemm_tensor* values
                                                    const deepgemm_tensor* sf,
                                                    const deepgemm_granularity* granularity,
                                                    const deepgemm_tensor* out, void* stream);
+/* Scale factors, [rows, K blocks] or [G, rows, K blocks], in another layout: as they are, or four
+ * exponents of K in an int32. `groups` may be NULL. */
+DEEPGEMM_C_API deepgemm_status deepgemm_copy_scales(const deepgemm_tensor* sf,
+                                                    const deepgemm_tensor* out, void* stream);
+DEEPGEMM_C_API deepgemm_status deepgemm_pack_ue8m0(const deepgemm_tensor* sf,
+                                                   const deepgemm_tensor* packed,
+                                                   const deepgemm_pack_groups* groups,
+                                                   void* stream);
+/* Groups along K only. */
+DEEPGEMM_C_API deepgemm_status deepgemm_unpack_ue8m0(const deepgemm_tensor* packed,
+                                                     const deepgemm_tensor* sf,
+                                                     const deepgemm_pack_groups* groups,
+                                                     void* stream);
 
 #ifdef __cplusplus
 }

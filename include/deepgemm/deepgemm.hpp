@@ -11,6 +11,7 @@
 #include "deepgemm/problem.hpp"
 #include "deepgemm/quantize.hpp"
 #include "deepgemm/runtime.hpp"
+#include "deepgemm/scale_layout.hpp"
 #include "deepgemm/scaling.hpp"
 #include "deepgemm/tensor.hpp"
 #include "deepgemm/tma.hpp"

@@ -92,6 +92,9 @@ DEEPGEMM_API KernelReport prepare_quantize(const TensorView& values, const Granu
                                            const ReportOptions& options = {});
 DEEPGEMM_API KernelReport explain_dequantize(const ReportOptions& options = {});
 DEEPGEMM_API KernelReport prepare_dequantize(const ReportOptions& options = {});
+// The same of copy_scales(), pack_ue8m0() and unpack_ue8m0(), which share one kernel.
+DEEPGEMM_API KernelReport explain_scale_layout(const ReportOptions& options = {});
+DEEPGEMM_API KernelReport prepare_scale_layout(const ReportOptions& options = {});
 // What a repeated call costs the CPU from C++, and what of it is the driver's launch: medians over
 // `samples` loops of `calls` calls each, in microseconds. Runs the product, and waits for the
 // stream between the loops. ValueError if the arrays are not on a GPU, or nothing is computed.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
+import deepgemm
+from deep_gemm._state import call
 from deep_gemm.utils.math import ceil_div
 
 Scaled = tuple[torch.Tensor, torch.Tensor]
@@ -42,7 +42,7 @@ def granularities(
     return (recipe[0], recipe[2]), (recipe[1], recipe[2])
 
 
-def scaled(operand: Scaled, gran_k: int, k_last: bool = True) -> tuple[Any, Any]:
+def scaled(operand: Scaled, gran_k: int, k_last: bool = True) -> Scaled:
     """Return the operand with float32 factors; four packed exponents of K are unpacked.
 
     Args:
@@ -55,8 +55,24 @@ def scaled(operand: Scaled, gran_k: int, k_last: bool = True) -> tuple[Any, Any]
     if sf.dtype != torch.int32:
         return values, sf
     packed = sf if k_last else sf.transpose(-1, -2)
-    exponents = packed.unsqueeze(-1) >> torch.arange(0, 32, 8, device=sf.device, dtype=torch.int32)
-    bits = (exponents & 0xFF) << 23
-    factors = bits.flatten(-2).view(torch.float32)
-    factors = factors[..., : ceil_div(values.shape[-1 if k_last else -2], gran_k)]
+    blocks = ceil_div(values.shape[-1 if k_last else -2], gran_k)
+    factors: torch.Tensor = call(deepgemm.layout.unpack_ue8m0, packed, k_blocks=blocks)
     return values, factors if k_last else factors.transpose(-1, -2)
+
+
+def scaled_by_groups(operand: Scaled, k_sizes: torch.Tensor, gran_k: int) -> Scaled:
+    """Return the operand with float32 factors: packed ones are so for each group along K.
+
+    Args:
+        operand: values [K, rows] and factors [K blocks, rows] of float32, or int32 [sum over the
+            groups of ceil(K blocks / 4), rows].
+        k_sizes: int32 [G], K of each group, read on the device.
+        gran_k: what one factor covers of K.
+    """
+    values, sf = operand
+    if sf.dtype != torch.int32:
+        return operand
+    factors: torch.Tensor = call(
+        deepgemm.layout.unpack_ue8m0, sf.t(), k_sizes=k_sizes, k_per_scale=gran_k
+    )
+    return values, factors.t()

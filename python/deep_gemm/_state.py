@@ -61,3 +61,26 @@ def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
     with deepgemm.options(num_sms=state.num_sms, pdl=state.pdl):
         return function(*args, **kwargs)
+
+
+_printed: set[str] = set()
+
+
+def product(op: str, a: Any, b: Any, *args: Any, **kwargs: Any) -> None:
+    """Call a product of `deepgemm` so; with DG_PRINT_CONFIGS, print its kernel and config."""
+    call(getattr(deepgemm, op), a, b, *args, **kwargs)
+    if not environment_flag("DG_PRINT_CONFIGS"):
+        return
+    report = call(deepgemm.explain, op, a, b, *args, **kwargs)
+    found = report.problem
+    if "m" not in found:  # of a dense product: from a and d
+        m, n = args[0].shape
+        k = (a[0] if isinstance(a, tuple) else a).numel() // max(m, 1)
+        found = {"m": m, "n": n, "k": k}
+    extents = [f"{name.upper()}={found[name]}" for name in "mnk"]
+    if "groups" in found:
+        extents.append(f"groups={found['groups']}")
+    line = f"{', '.join(extents)}: {report.kernel}: {report.config}"
+    if line not in _printed:  # each once, as callers of DeepGEMM know it
+        _printed.add(line)
+        print(line, flush=True)

@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
-import deepgemm
 from deep_gemm._operands import Pair, Recipe, Scaled, granularities, scaled
-from deep_gemm._state import call, environment_flag
-
-_printed: set[str] = set()
-
-
-def _run(a: Any, b: Any, d: torch.Tensor, c: torch.Tensor | None, **options: Any) -> None:
-    call(deepgemm.gemm, a, b, d, c=c, **options)
-    if environment_flag("DG_PRINT_CONFIGS"):
-        report = call(deepgemm.explain, "gemm", a, b, d, c=c, **options)
-        k = (a[0] if isinstance(a, tuple) else a).numel() // max(d.shape[0], 1)
-        line = f"M={d.shape[0]}, N={d.shape[1]}, K={k}: {report.kernel}: {report.config}"
-        if line not in _printed:  # each once, as callers of DeepGEMM know it
-            _printed.add(line)
-            print(line, flush=True)
+from deep_gemm._state import product
 
 
 def _fp8(
@@ -37,7 +21,7 @@ def _fp8(
     granularity = granularities(recipe, recipe_a, recipe_b, b[1])
     left = scaled(a, granularity[0][1], layout[0] == "n")
     right = scaled(b, granularity[1][1], layout[1] == "t")
-    _run(left, right, d, c, layout=layout, granularity=granularity)
+    product("gemm", left, right, d, c=c, layout=layout, granularity=granularity)
 
 
 def fp8_gemm_nt(
@@ -149,9 +133,9 @@ def fp8_gemm_nt_skip_head_mid(
             "need heads of left + right rows of b and left + mid + right columns of d"
         )
     # deepgemm has no output with gaps between its columns yet; until then, a copy.
-    product = torch.empty(m, n, dtype=d.dtype, device=d.device)
-    fp8_gemm_nt(a, b, product, recipe=recipe)
-    heads = product.view(m, n // width, width)
+    whole = torch.empty(m, n, dtype=d.dtype, device=d.device)
+    fp8_gemm_nt(a, b, whole, recipe=recipe)
+    heads = whole.view(m, n // width, width)
     target = d.view(m, n // width, width + mid)
     target[..., :left] = heads[..., :left]
     target[..., left + mid :] = heads[..., left:]
@@ -173,7 +157,7 @@ def bf16_gemm_nt(
         c: None, d itself, or another [M, N]; added before the only rounding.
         compiled_dims: not used.
     """
-    _run(a, b, d, c, layout="nt")
+    product("gemm", a, b, d, c=c, layout="nt")
 
 
 def bf16_gemm_nn(
@@ -184,7 +168,7 @@ def bf16_gemm_nn(
     compiled_dims: str = "nk",
 ) -> None:
     """Write ``A @ B + c`` into d: as :func:`bf16_gemm_nt`, b being [K, N]."""
-    _run(a, b, d, c, layout="nn")
+    product("gemm", a, b, d, c=c, layout="nn")
 
 
 def bf16_gemm_tn(
@@ -195,7 +179,7 @@ def bf16_gemm_tn(
     compiled_dims: str = "mn",
 ) -> None:
     """Write ``A.T @ B + c`` into d: as :func:`bf16_gemm_nt`, a being [K, M] and b [K, N]."""
-    _run(a, b, d, c, layout="tn")
+    product("gemm", a, b, d, c=c, layout="tn")
 
 
 def bf16_gemm_tt(
@@ -206,4 +190,4 @@ def bf16_gemm_tt(
     compiled_dims: str = "mn",
 ) -> None:
     """Write ``A.T @ B.T + c`` into d: as :func:`bf16_gemm_nt`, a being [K, M]."""
-    _run(a, b, d, c, layout="tt")
+    product("gemm", a, b, d, c=c, layout="tt")

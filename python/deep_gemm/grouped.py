@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import torch
 
-import deepgemm
 from deep_gemm._operands import Pair, Recipe, Scaled, granularities, scaled
-from deep_gemm._state import call, state
+from deep_gemm._state import product, state
+
+Function = TypeVar("Function", bound=Callable[..., None])
+
+
+def _labels_called_m_indices(function: Function) -> Function:
+    """Take `grouped_layout` under its older name too."""
+
+    @functools.wraps(function)
+    def take(*args: Any, **kwargs: Any) -> None:
+        if "m_indices" in kwargs:
+            kwargs["grouped_layout"] = kwargs.pop("m_indices")
+        function(*args, **kwargs)
+
+    return cast(Function, take)
 
 
 def _contiguous(
@@ -19,7 +34,7 @@ def _contiguous(
         options |= {"group_ends": grouped_layout, "alignment": state.mk_alignment}
     else:
         options["labels"] = grouped_layout
-    call(deepgemm.grouped_gemm, a, b, out=d, **options)
+    product("grouped_gemm", a, b, out=d, **options)
 
 
 def _contiguous_fp8(
@@ -37,6 +52,7 @@ def _contiguous_fp8(
     _contiguous(left, right, d, grouped_layout, psum, layout=layout, granularity=granularity)
 
 
+@_labels_called_m_indices
 def m_grouped_fp8_gemm_nt_contiguous(
     a: Scaled,
     b: Scaled,
@@ -73,6 +89,7 @@ def m_grouped_fp8_gemm_nt_contiguous(
     _contiguous_fp8("nt", a, b, d, grouped_layout, recipes, use_psum_layout)
 
 
+@_labels_called_m_indices
 def m_grouped_fp8_gemm_nn_contiguous(
     a: Scaled,
     b: Scaled,
@@ -119,8 +136,8 @@ def m_grouped_fp8_gemm_nt_masked(
     """
     granularity = granularities(recipe, recipe_a, recipe_b, b[1])
     left, right = scaled(a, granularity[0][1]), scaled(b, granularity[1][1])
-    call(
-        deepgemm.masked_gemm, left, right, masked_m, d,
+    product(
+        "masked_gemm", left, right, masked_m, d,
         expected_rows=int(expected_m), granularity=granularity,
     )  # fmt: skip
 
@@ -131,6 +148,7 @@ m_grouped_fp8_fp4_gemm_nt_masked = m_grouped_fp8_gemm_nt_masked
 fp8_m_grouped_gemm_nt_masked = m_grouped_fp8_gemm_nt_masked
 
 
+@_labels_called_m_indices
 def m_grouped_bf16_gemm_nt_contiguous(
     a: torch.Tensor,
     b: torch.Tensor,
@@ -145,6 +163,7 @@ def m_grouped_bf16_gemm_nt_contiguous(
     _contiguous(a, b, d, grouped_layout, use_psum_layout)
 
 
+@_labels_called_m_indices
 def m_grouped_bf16_gemm_nn_contiguous(
     a: torch.Tensor,
     b: torch.Tensor,
@@ -167,7 +186,7 @@ def m_grouped_bf16_gemm_nt_masked(
     compiled_dims: str = "nk",
 ) -> None:
     """As :func:`m_grouped_fp8_gemm_nt_masked` of BF16: a [G, Mmax, K], b [G, N, K]."""
-    call(deepgemm.masked_gemm, a, b, masked_m, d, expected_rows=int(expected_m))
+    product("masked_gemm", a, b, masked_m, d, expected_rows=int(expected_m))
 
 
 bf16_m_grouped_gemm_nt_masked = m_grouped_bf16_gemm_nt_masked

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
-import deepgemm
-from deep_gemm._operands import Recipe, Scaled, scaled
-from deep_gemm._state import call
+from deep_gemm._operands import Recipe, Scaled, scaled_by_groups
+from deep_gemm._state import product
 from deep_gemm.utils.math import ceil_div
 
 
@@ -65,8 +64,8 @@ def k_grouped_fp8_gemm_nt_contiguous(
     for g, k in enumerate(ks_cpu):
         blocks = slice(block, block + ceil_div(k, recipe[2]))
         end = begin + k
-        call(
-            deepgemm.gemm,
+        product(
+            "gemm",
             (flat_a[begin * m : end * m].view(m, k), a[1][:, blocks]),
             (flat_b[begin * n : end * n].view(n, k), b[1][:, blocks]),
             d[g],
@@ -90,7 +89,8 @@ def k_grouped_fp8_gemm_tn_contiguous(
     """Write ``d[g] = A_g.T @ B_g + c[g]``, tokens lying one behind the other.
 
     Args:
-        a: float8 [sum of k_g, M] and its factors [K blocks, M], blocks counted per group.
+        a: float8 [sum of k_g, M] and its factors [K blocks, M], blocks counted per group; or
+            int32 of these, packed by fours per group.
         b: likewise, with N.
         d: [G, M, N], FP32 or BF16.
         ks_cpu: not read.
@@ -106,9 +106,9 @@ def k_grouped_fp8_gemm_tn_contiguous(
     _refuse_psum(use_psum_layout)
     if tuple(recipe) != (1, 1, 128):
         raise ValueError(f"recipe: found {recipe}, need (1, 1, 128)")
-    left, right = scaled(a, 128, k_last=False), scaled(b, 128, k_last=False)
-    call(
-        deepgemm.k_grouped_gemm, left, right, grouped_layout, d,
+    left, right = (scaled_by_groups(operand, grouped_layout, 128) for operand in (a, b))
+    product(
+        "k_grouped_gemm", left, right, grouped_layout, d,
         c=c, layout="tn",
     )  # fmt: skip
 
@@ -136,4 +136,4 @@ def k_grouped_bf16_gemm_tn_contiguous(
         use_psum_layout: must be False.
     """
     _refuse_psum(use_psum_layout)
-    call(deepgemm.k_grouped_gemm, a, b, grouped_layout, d, c=c, layout="tn")
+    product("k_grouped_gemm", a, b, grouped_layout, d, c=c, layout="tn")

@@ -307,6 +307,26 @@ def dequantize(
 ) -> Any:
     """See deepgemm.dequantize."""
 
+def sf_fast(sf: object, out: object, stream: object) -> Any:
+    """See deepgemm.layout.sf_fast."""
+
+def pack_ue8m0(
+    sf: object,
+    out: object,
+    group_ends: object,
+    alignment: int,
+    k_sizes: object,
+    host_k_sizes: object,
+    k_per_scale: int,
+    stream: object,
+) -> Any:
+    """See deepgemm.layout.pack_ue8m0."""
+
+def unpack_ue8m0(
+    packed: object, out: object, k_blocks: object, k_sizes: object, k_per_scale: int, stream: object
+) -> Any:
+    """See deepgemm.layout.unpack_ue8m0."""
+
 def runtime_info() -> dict[str, Any]:
     """
     Looks at driver, devices, NVRTC and cache; creates no context, never raises.

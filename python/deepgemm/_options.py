@@ -28,8 +28,8 @@ def set_options(
 
     Args:
         num_sms: SMs that a kernel may occupy; 0 is all of them, and the smaller counts where a
-            policy has its own. Products by the persistent kernel, quantise and dequantise launch
-            no more CTAs than that, and the decode kernel (few rows of a) is not chosen if it
+            policy has its own. Products by the persistent kernel, quantisers and scale layouts
+            launch no more CTAs than that, and the decode kernel (few rows of a) is not chosen if it
             would. The general kernel, which computes what neither takes (``deepgemm.explain``
             tells), cannot be limited: it has a CTA for each 64 x 64 of out. Grouped products can.
         pdl: launch with programmatic dependent launch, so that a kernel's prologue overlaps the

@@ -19,13 +19,13 @@ _VECTORS = {"masked_gemm": "rows", "k_grouped_gemm": "k_sizes"}
 
 def is_recorded(problem: Mapping[str, Any]) -> bool:
     """Whether it has arrays (or is no product), and not M, N, K."""
-    return "a" in problem or problem.get("op") in ("quantize", "dequantize")
+    return "a" in problem or problem.get("op") in ("quantize", "dequantize", "scale_layout")
 
 
 def extents_of(problem: Mapping[str, Any]) -> dict[str, Any]:
     """M, N, K, groups and layout of a recorded problem, as far as it has them."""
     if "a" not in problem:
-        return {"shape": list(problem.get("shape", ()))}
+        return {"shape": list(problem["shape"])} if "shape" in problem else {}
     layout = problem.get("layout", "nt")
     a, b = problem["a"]["shape"], problem["b"]["shape"]
     rows, k = a[-2:] if layout[0] == "n" else a[-2:][::-1]

@@ -16,6 +16,7 @@ void bind_gemm(nb::module_& module);
 void bind_grouped(nb::module_& module);
 void bind_plan(nb::module_& module);
 void bind_quantize(nb::module_& module);
+void bind_scale_layout(nb::module_& module);
 void bind_runtime(nb::module_& module);
 void bind_reports(nb::module_& module);
 void bind_problems(nb::module_& module);

@@ -201,13 +201,21 @@ KernelReport report_dequantize(Problem&, const ReportOptions& options, bool comp
   return compile ? prepare_dequantize(options) : explain_dequantize(options);
 }
 
+KernelReport report_scale_layout(Problem&, const ReportOptions& options, bool compile) {
+  const GilReleased released;
+  return compile ? prepare_scale_layout(options) : explain_scale_layout(options);
+}
+
 nb::dict report_problem(nb::dict fields, nb::handle policy, nb::handle named, bool compile,
                         bool candidates) {
   using Report = KernelReport (*)(Problem&, const ReportOptions&, bool);
-  const std::pair<std::string_view, Report> known[] = {
-      {"gemm", report_gemm},          {"grouped_gemm", report_grouped},
-      {"masked_gemm", report_masked}, {"k_grouped_gemm", report_k_grouped},
-      {"quantize", report_quantize},  {"dequantize", report_dequantize}};
+  const std::pair<std::string_view, Report> known[] = {{"gemm", report_gemm},
+                                                       {"grouped_gemm", report_grouped},
+                                                       {"masked_gemm", report_masked},
+                                                       {"k_grouped_gemm", report_k_grouped},
+                                                       {"quantize", report_quantize},
+                                                       {"dequantize", report_dequantize},
+                                                       {"scale_layout", report_scale_layout}};
   Problem problem(std::move(fields));
   const std::optional<Policy> chosen = parse_policy(policy);
   const std::optional<int> device = parse_optional_int(named, "device");
@@ -229,8 +237,8 @@ nb::dict report_problem(nb::dict fields, nb::handle policy, nb::handle named, bo
     if (op == name) return to_dict(report(problem, options, compile));
   }
   throw ValueError(complaint("op", "\"" + op + "\"",
-                             "gemm, grouped_gemm, masked_gemm, k_grouped_gemm, quantize or "
-                             "dequantize"));
+                             "gemm, grouped_gemm, masked_gemm, k_grouped_gemm, quantize, "
+                             "dequantize or scale_layout"));
 }
 
 nb::dict to_dict(const TensorView& view) {

@@ -32,10 +32,10 @@ Output allocate_scales(const Array& source, const Granularity& granularity,
   const TensorView& view = source.view;
   const bool fast = wants_fast_scales(granularity, extents);
   if (view.rank == 2) {
-    return fast ? allocate_fast_scales(source, extents.rows, extents.k)
+    return fast ? allocate_fast_scales(source, DType::float32, extents.rows, extents.k)
                 : allocate_like(source, DType::float32, {extents.rows, extents.k});
   }
-  return fast ? allocate_fast_scales(source, view.shape[0], extents.rows, extents.k)
+  return fast ? allocate_fast_scales(source, DType::float32, view.shape[0], extents.rows, extents.k)
               : allocate_like(source, DType::float32, {view.shape[0], extents.rows, extents.k});
 }
 

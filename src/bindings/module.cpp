@@ -17,6 +17,7 @@ NB_MODULE(_ext, module) {
   bind_view(module);
   bind_device_array(module);
   bind_quantize(module);
+  bind_scale_layout(module);
   bind_runtime(module);
   bind_reports(module);
   bind_problems(module);

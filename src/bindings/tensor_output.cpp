@@ -158,31 +158,35 @@ Output allocate_like(const Array& like, DType dtype, std::initializer_list<std::
   return allocate(like, dtype, shape);
 }
 
-Output allocate_fast_scales(const Array& like, std::int64_t rows, std::int64_t k) {
+Output allocate_fast_scales(const Array& like, DType dtype, std::int64_t rows, std::int64_t k) {
   const std::int64_t padded = fast_scale_pitch(rows);
   const Framework framework = like.type->framework;
-  if (framework == Framework::jax) return allocate(like, DType::float32, {rows, k});
-  Output base = allocate(like, DType::float32, {k, padded});
+  if (framework == Framework::jax) return allocate(like, dtype, {rows, k});
+  Output base = allocate(like, dtype, {k, padded});
   if (framework == Framework::device_array) {
     const auto& array = nb::cast<const DeviceArray&>(base.object, false);
     return import_result(nb::cast(array.strided({rows, k}, {1, padded}, 0)));
   }
-  return import_result(base.object.attr("T")[nb::slice(nb::int_(0), nb::int_(rows), nb::int_(1))]);
+  nb::object turned = base.object.attr("T");
+  if (padded == rows) return import_result(std::move(turned));  // a slice costs microseconds
+  return import_result(turned[nb::slice(nb::int_(0), nb::int_(rows), nb::int_(1))]);
 }
 
-Output allocate_fast_scales(const Array& like, std::int64_t groups, std::int64_t rows,
+Output allocate_fast_scales(const Array& like, DType dtype, std::int64_t groups, std::int64_t rows,
                             std::int64_t k) {
   const std::int64_t padded = fast_scale_pitch(rows);
   const Framework framework = like.type->framework;
-  if (framework == Framework::jax) return allocate(like, DType::float32, {groups, rows, k});
-  Output base = allocate(like, DType::float32, {groups, k, padded});
+  if (framework == Framework::jax) return allocate(like, dtype, {groups, rows, k});
+  Output base = allocate(like, dtype, {groups, k, padded});
   if (framework == Framework::device_array) {
     const auto& array = nb::cast<const DeviceArray&>(base.object, false);
     return import_result(nb::cast(array.strided({groups, rows, k}, {k * padded, 1, padded}, 0)));
   }
   const auto every = nb::slice(nb::none(), nb::none(), nb::none());
   const auto first = nb::slice(nb::int_(0), nb::int_(rows), nb::int_(1));
-  return import_result(base.object.attr("swapaxes")(1, 2)[nb::make_tuple(every, first)]);
+  nb::object turned = base.object.attr("swapaxes")(1, 2);
+  if (padded == rows) return import_result(std::move(turned));
+  return import_result(turned[nb::make_tuple(every, first)]);
 }
 
 nb::object finish(Output& output, const Array& like, Stream stream) {

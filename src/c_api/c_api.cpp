@@ -11,6 +11,7 @@
 #include "deepgemm/grouped.hpp"
 #include "deepgemm/quantize.hpp"
 #include "deepgemm/runtime.hpp"
+#include "deepgemm/scale_layout.hpp"
 
 namespace {
 
@@ -136,6 +137,21 @@ CallOptions on_stream(void* stream) {
   return options;
 }
 
+PackGroups groups_of(const deepgemm_pack_groups* groups) {
+  PackGroups cpp;
+  if (groups == nullptr) return cpp;
+  check_struct("groups", groups);
+  if (groups->group_ends != nullptr) {
+    cpp.rows = RowEnds{view_of("group_ends", groups->group_ends),
+                       groups->alignment == 0 ? 1 : groups->alignment};
+  }
+  if (groups->k_sizes != nullptr) {
+    cpp.k = KSizes{view_of("k_sizes", groups->k_sizes),
+                   groups->k_per_scale == 0 ? 128 : groups->k_per_scale};
+  }
+  return cpp;
+}
+
 }  // namespace
 
 const char* deepgemm_version(void) { return DEEPGEMM_VERSION; }
@@ -211,5 +227,26 @@ deepgemm_status deepgemm_dequantize(const deepgemm_tensor* values, const deepgem
   return guarded([&] {
     dequantize(scaled_of("values", values, "sf", sf, granularity), view_of("out", out),
                on_stream(stream));
+  });
+}
+
+deepgemm_status deepgemm_copy_scales(const deepgemm_tensor* sf, const deepgemm_tensor* out,
+                                     void* stream) {
+  return guarded([&] { copy_scales(view_of("sf", sf), view_of("out", out), on_stream(stream)); });
+}
+
+deepgemm_status deepgemm_pack_ue8m0(const deepgemm_tensor* sf, const deepgemm_tensor* packed,
+                                    const deepgemm_pack_groups* groups, void* stream) {
+  return guarded([&] {
+    pack_ue8m0(view_of("sf", sf), view_of("packed", packed), groups_of(groups), on_stream(stream));
+  });
+}
+
+deepgemm_status deepgemm_unpack_ue8m0(const deepgemm_tensor* packed, const deepgemm_tensor* sf,
+                                      const deepgemm_pack_groups* groups, void* stream) {
+  return guarded([&] {
+    const PackGroups cpp = groups_of(groups);
+    if (cpp.rows) throw ValueError(complaint("group_ends", "an array", "NULL to unpack"));
+    unpack_ue8m0(view_of("packed", packed), view_of("sf", sf), cpp.k, on_stream(stream));
   });
 }

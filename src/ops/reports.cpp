@@ -230,5 +230,11 @@ KernelReport explain_dequantize(const ReportOptions& options) {
 KernelReport prepare_dequantize(const ReportOptions& options) {
   return report_quantize(plan::dequantize_spec(), options, true);
 }
+KernelReport explain_scale_layout(const ReportOptions& options) {
+  return report_quantize(plan::scale_layout_spec(), options, false);
+}
+KernelReport prepare_scale_layout(const ReportOptions& options) {
+  return report_quantize(plan::scale_layout_spec(), options, true);
+}
 
 }  // namespace deepgemm

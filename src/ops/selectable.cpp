@@ -60,6 +60,8 @@ std::vector<Selectable> all_selectable() {
   }
   const jit::KernelSpec dequantize = plan::dequantize_spec();
   all.push_back({dequantize, plan::quantize_words(dequantize), device::QuantizeConfig::threads});
+  const jit::KernelSpec layout = plan::scale_layout_spec();
+  all.push_back({layout, plan::quantize_words(layout), device::ScaleLayoutConfig::threads});
   return all;
 }
 

@@ -5,6 +5,7 @@
 #include "deepgemm/gemm.hpp"
 #include "deepgemm/grouped.hpp"
 #include "deepgemm/quantize.hpp"
+#include "deepgemm/scale_layout.hpp"
 #include "jit/kernel.hpp"
 #include "plan/gemm_batch.hpp"
 #include "plan/gemm_plan.hpp"
@@ -35,5 +36,11 @@ void quantize(const TensorView& x, const TensorView& values, const TensorView& s
 void dequantize(const ScaledView& x, const TensorView& out, const CallOptions& call);
 // The kernel that quantize() would launch for one matrix of values; no device is asked.
 jit::KernelSpec kernel_of_quantize(const TensorView& values, const Granularity& granularity);
+// Stacks of matrices with elements, [G, rows, columns]; groups count in 32 bits.
+void copy_scales(const TensorView& sf, const TensorView& out, const CallOptions& call);
+void pack_ue8m0(const TensorView& sf, const TensorView& packed, const PackGroups& groups,
+                const CallOptions& call);
+void unpack_ue8m0(const TensorView& packed, const TensorView& sf,
+                  const std::optional<KSizes>& groups, const CallOptions& call);
 
 }  // namespace deepgemm::plan

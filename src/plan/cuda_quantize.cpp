@@ -1,15 +1,11 @@
 // quantize and dequantize on a CUDA device.
 #include <algorithm>
 
-#include "core/math.hpp"
-#include "driver/driver.hpp"
-#include "driver/range.hpp"
 #include "plan/cuda_backend.hpp"
-#include "plan/hopper.hpp"
 #include "plan/kernel_specs.hpp"
-#include "plan/new_plan.hpp"
 #include "plan/operands.hpp"
 #include "plan/problem_record.hpp"
+#include "plan/simple_launch.hpp"
 
 namespace deepgemm::plan {
 namespace {
@@ -59,41 +55,9 @@ QuantizeConfig config_of(const RowsByK& out, DType values) {
   return config;
 }
 
-// Its place among the kernels of this file, of which dequantize() has one.
 unsigned number_of(const QuantizeConfig& config) {
   const unsigned k = config.k_per_scale == 0 ? 0U : config.k_per_scale == 32 ? 1U : 2U;
-  return 4 * k + (config.whole_cta ? 2U : 0U) + (config.values_e5m2 ? 1U : 0U);
-}
-constexpr unsigned number_of_dequantize = 12;
-
-// The function of a kernel, which is told of when this thread needs it for the first time.
-template <class Record>
-CUfunction function_of(const jit::KernelSpec& spec, unsigned number, int device, Record&& record) {
-  thread_local unsigned told = 0;
-  if ((told >> number & 1U) != 0) return jit::load(spec, device).function;
-  const CUfunction function = load_new_kernel(spec, device, record());
-  told |= 1U << number;
-  return function;
-}
-
-struct Work {
-  std::int64_t items = 0, items_per_cta = 1;
-};
-
-template <class Record>
-void launch(const jit::KernelSpec& spec, unsigned number, int device, const Work& work,
-            QuantizeParams& params, const CallOptions& call, Record&& record) {
-  const driver::ContextGuard context(device);
-  const driver::Range range(ranges_asked() ? spec.name : std::string());
-  const SmBudget sms = sm_budget(hopper_device(device).sm_count, call.num_sms, call.policy);
-  // Enough CTAs to fill the device several times; the kernels stride over the rest.
-  const std::int64_t most = sms.limited ? sms.count : sms.count * std::int64_t{16};
-  driver::LaunchShape shape;
-  shape.grid =
-      static_cast<unsigned>(std::min<std::int64_t>(ceil_div(work.items, work.items_per_cta), most));
-  shape.block = QuantizeConfig::threads;
-  shape.shared_bytes = static_cast<unsigned>(spec.shared_bytes);
-  driver::launch(function_of(spec, number, device, record), shape, call.stream, &params);
+  return number_of_quantize + 4 * k + (config.whole_cta ? 2U : 0U) + (config.values_e5m2 ? 1U : 0U);
 }
 
 }  // namespace
@@ -113,18 +77,19 @@ void quantize(const TensorView& x, const TensorView& values, const TensorView& s
   // From sf and not from x: an x without elements can still have factors.
   params.blocks = sf.size();
   params.blocks_k = sf.rank == 2 ? sf.shape[1] : 1;
-  launch(quantize_spec(config), number_of(config), values.device.index,
-         {params.blocks, config.whole_cta ? 1 : QuantizeConfig::threads / 32}, params, call,
-         [&] { return record_of_quantize(values, options.granularity); });
+  launch_simple({quantize_spec(config), number_of(config), QuantizeConfig::threads},
+                values.device.index,
+                {params.blocks, config.whole_cta ? 1 : QuantizeConfig::threads / 32}, &params, call,
+                [&] { return record_of_quantize(values, options.granularity); });
 }
 
 void dequantize(const ScaledView& x, const TensorView& out, const CallOptions& call) {
   const ScaledView wide{out, {}, {}};
   const Granularity granularity = x.granularity.value_or(per_tensor);
   QuantizeParams params = params_of(operand_of(wide, granularity), operand_of(x, granularity));
-  launch(dequantize_spec(), number_of_dequantize, out.device.index,
-         {out.size(), QuantizeConfig::threads}, params, call,
-         [&] { return record_of_dequantize(x.values); });
+  launch_simple({dequantize_spec(), number_of_dequantize, QuantizeConfig::threads},
+                out.device.index, {out.size(), QuantizeConfig::threads}, &params, call,
+                [&] { return record_of_dequantize(x.values); });
 }
 
 }  // namespace deepgemm::plan

@@ -9,10 +9,10 @@ namespace deepgemm::plan {
 // Throws Error that names the device if it is not of compute capability 9.0.
 const driver::DeviceInfo& hopper_device(int ordinal);
 
-// SMs that a kernel may occupy. Where `limited`, the persistent, grouped, quantise and dequantise
-// kernels launch at most `count` CTAs and the decode kernel is taken only if it needs no more: CTAs
-// are spread over free SMs, so that no other bound holds. The general kernel of dense products has
-// one CTA per tile and no limit.
+// SMs that a kernel may occupy. Where `limited`, the persistent, grouped, quantise, dequantise and
+// scale layout kernels launch at most `count` CTAs and the decode kernel is taken only if it needs
+// no more: CTAs are spread over free SMs, so that no other bound holds. The general kernel of dense
+// products has one CTA per tile and no limit.
 struct SmBudget {
   int count = 132;
   bool limited = false;

@@ -112,6 +112,11 @@ std::string dequantize_entry(const jit::KernelSpec& spec) {
                       "dequantize");
 }
 
+std::string scale_layout_entry(const jit::KernelSpec& spec) {
+  return simple_entry("scale_layout.cuh", "ScaleLayoutParams", device::ScaleLayoutConfig::threads,
+                      spec.name, "scale_layout");
+}
+
 }  // namespace
 
 std::string_view name_of(device::ElementType type) noexcept {
@@ -171,5 +176,9 @@ jit::KernelSpec quantize_spec(const device::QuantizeConfig& config) {
 }
 
 jit::KernelSpec dequantize_spec() { return {"dg_dequantize", {}, dequantize_entry, 0}; }
+
+jit::KernelSpec scale_layout_spec() {
+  return {"dg_scale_layout", {}, scale_layout_entry, device::ScaleLayoutConfig::shared_bytes};
+}
 
 }  // namespace deepgemm::plan

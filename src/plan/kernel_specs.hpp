@@ -21,5 +21,6 @@ jit::KernelSpec general_gemm_spec();
 jit::KernelSpec general_grouped_spec(const device::GeneralGroupedConfig& config);
 jit::KernelSpec quantize_spec(const device::QuantizeConfig& config);
 jit::KernelSpec dequantize_spec();
+jit::KernelSpec scale_layout_spec();
 
 }  // namespace deepgemm::plan

@@ -21,7 +21,7 @@ std::string config_words(const GemmPlan& plan) {
 }
 
 std::string quantize_words(const jit::KernelSpec& spec) {
-  if (spec.name == dequantize_spec().name) return "any";
+  if (spec.config.empty()) return "any";
   device::QuantizeConfig config;
   std::memcpy(&config, spec.config.data(), sizeof(config));
   const int k = config.k_per_scale;

@@ -256,4 +256,10 @@ std::string record_of_dequantize(const TensorView& values) {
   return object.text();
 }
 
+std::string record_of_scale_layout() {
+  Object object;
+  object.add_word("op", "scale_layout");
+  return object.text();
+}
+
 }  // namespace deepgemm::plan

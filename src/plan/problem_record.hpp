@@ -28,5 +28,7 @@ std::string record_of(const GroupedCall& call, const CallSite& site);
 // Of one matrix of values: what its kernel depends on.
 std::string record_of_quantize(const TensorView& values, const Granularity& granularity);
 std::string record_of_dequantize(const TensorView& values);
+// One kernel for all of them.
+std::string record_of_scale_layout();
 
 }  // namespace deepgemm::plan

@@ -228,3 +228,41 @@ TEST_CASE("quantize and back") {
   CHECK(deepgemm_quantize(&x, &values, &sf, &options, nullptr) == DEEPGEMM_INVALID_VALUE);
   CHECK(contains(last_error(), "sf: found shape [1, 1]"));
 }
+
+TEST_CASE("scale factors are copied, packed and unpacked") {
+  float sf_data[12] = {1, 2, 1, 1, 1, 4, 1, 1, 1, 1, 1, 1}, back_data[12] = {};
+  std::int32_t words[4] = {}, sizes_data[2] = {128, 640}, ends_data[1] = {1};
+  deepgemm_tensor sf = matrix(sf_data, DEEPGEMM_FLOAT32, 2, 6);
+  deepgemm_tensor back = matrix(back_data, DEEPGEMM_FLOAT32, 2, 6);
+  deepgemm_tensor packed = matrix(words, DEEPGEMM_INT32, 2, 2);
+  CHECK(deepgemm_copy_scales(&sf, &back, nullptr) == DEEPGEMM_SUCCESS);
+  CHECK(back_data[5] == 4);
+  CHECK(deepgemm_pack_ue8m0(&sf, &packed, nullptr, nullptr) == DEEPGEMM_SUCCESS);
+  CHECK(words[0] == 0x7F7F807F);
+  CHECK(words[1] == 0x817F);
+  deepgemm_tensor vector = matrix(ends_data, DEEPGEMM_INT32, 1, 1);
+  vector.rank = 1;
+  vector.strides[0] = 1;
+  deepgemm_pack_groups groups{sizeof(groups), &vector, 0, nullptr, 0};
+  CHECK(deepgemm_pack_ue8m0(&sf, &packed, &groups, nullptr) == DEEPGEMM_SUCCESS);
+  CHECK(words[1] == 0x817F);
+  CHECK(words[2] == 0);  // row 1 is no group's
+  CHECK(deepgemm_unpack_ue8m0(&packed, &back, &groups, nullptr) == DEEPGEMM_INVALID_VALUE);
+  CHECK(contains(last_error(), "group_ends"));
+  vector.data = sizes_data;
+  vector.shape[0] = 2;
+  deepgemm_tensor wide = packed;
+  std::int32_t wide_words[6] = {};
+  wide.data = wide_words;
+  wide.shape[1] = wide.strides[0] = 3;
+  groups = {sizeof(groups), nullptr, 0, &vector, 0};
+  CHECK(deepgemm_pack_ue8m0(&sf, &wide, &groups, nullptr) == DEEPGEMM_SUCCESS);
+  CHECK(wide_words[0] == 0x7F);
+  CHECK(static_cast<std::uint32_t>(wide_words[1]) == 0x7F7F7F80U);
+  CHECK(wide_words[2] == 0x81);
+  back_data[5] = 0;
+  CHECK(deepgemm_unpack_ue8m0(&wide, &back, &groups, nullptr) == DEEPGEMM_SUCCESS);
+  CHECK(back_data[5] == 4);
+  groups.struct_bytes = 8;
+  CHECK(deepgemm_pack_ue8m0(&sf, &wide, &groups, nullptr) == DEEPGEMM_INVALID_VALUE);
+}

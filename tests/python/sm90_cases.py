@@ -183,6 +183,32 @@ def quantized(place: Place, rng: np.random.Generator, seed: int) -> None:
             assert oracle.same_bits(contents(ours), contents(theirs)), granularity
 
 
+def scale_layouts(place: Place, rng: np.random.Generator, seed: int) -> None:
+    """Copied, packed and unpacked in groups of both kinds, several tiles for a CTA."""
+    host, sizes = Place(-1), [300, 0, 1000, 128, 4000]
+    sf = (2.0 ** rng.integers(-9, 9, (150, 45))).astype(np.float32)
+    ends, k_sizes = np.array([40, 50, 129], np.int32), np.array(sizes, np.int32)
+    found = []
+    for where in (place, host):
+        given = where.put_strided(sf, 47) if seed % 2 else where.put_fast_scales(sf)
+        groups = {"k_sizes": where.put(k_sizes), "k_per_scale": 128}
+        out = deepgemm.DeviceArray((150, 45), "float32", where.device)
+        with deepgemm.options(num_sms=seed % 3):
+            packed = deepgemm.layout.pack_ue8m0(given, host_k_sizes=sizes, **groups)
+            found.append(
+                (
+                    contents(deepgemm.layout.sf_fast(given, out)),
+                    contents(
+                        deepgemm.layout.pack_ue8m0(given, group_ends=where.put(ends), alignment=8)
+                    ),
+                    contents(packed),
+                    contents(deepgemm.layout.unpack_ue8m0(packed, k_blocks=45, **groups)),
+                )
+            )
+    assert np.array_equal(found[1][0], sf)
+    assert all(oracle.same_bits(ours, theirs) for ours, theirs in zip(*found, strict=True))
+
+
 def _cases() -> dict[str, Case]:
     cases: dict[str, Case] = {}
     for i, (name, policy) in enumerate(TILES.items()):
@@ -206,7 +232,7 @@ def _cases() -> dict[str, Case]:
     cases |= {name: split(policy) for name, policy in SPLITS.items()}
     cases |= {name: decode(tokens, policy) for name, (tokens, policy) in DECODES.items()}
     cases |= {"decode, dependent launch": dependent(8), "tiles, dependent launch": dependent(300)}
-    cases |= {"general": general, "quantize": quantized}
+    cases |= {"general": general, "quantize": quantized, "scale layouts": scale_layouts}
     return cases | CASES_16BIT | GROUPED_CASES
 
 

@@ -39,6 +39,7 @@ GEMM, FEW = "kernels/gemm.cuh", "kernels/decode.cuh"
 GROUPED, ROWS = "kernels/general_grouped.cuh", "grouped, 128x128"
 
 BF16 = "bfloat16 64x64"
+LAYOUT = "kernels/scale_layout.cuh"
 QUEUE, ADD_C = "scheduler/tile_queue.cuh", "epilogue/add_c.cuh"
 
 FAULTS = (
@@ -322,4 +323,16 @@ FAULTS = (
           "    if constexpr (C.grouped()) send_no_tile<C>(ring);", "", "deadlock"),
     Fault("FP8: nothing arrives for a group without K", "k grouped, 64x64", PRODUCER,
           "        ptx::mbarrier_arrive(ring.full());  // nothing to bring", "", "deadlock"),
+    # Scale layouts
+    Fault("a tile is stored before it is there", "scale layouts", LAYOUT,
+          "    load_factors(p, tile, shared);\n    ptx::sync_cta();",
+          "    load_factors(p, tile, shared);"),
+    Fault("a tile is brought over one that is read", "scale layouts", LAYOUT,
+          "    ptx::sync_cta();  // before the next tile", ""),
+    Fault("factors are sought before their places are known", "scale layouts", LAYOUT,
+          "      ptx::sync_cta();\n    }\n    if (in_rows)", "    }\n    if (in_rows)"),
+    Fault("rows are marked before the marks are cleared", "scale layouts", LAYOUT,
+          "  ptx::sync_cta();\n  for (i32 g", "  for (i32 g"),
+    Fault("groups of K follow each other unpadded", "scale layouts", LAYOUT,
+          "    padded += padded_blocks;", "    padded += blocks;"),
 )  # fmt: skip

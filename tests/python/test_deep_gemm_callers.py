@@ -60,8 +60,9 @@ def quantized_experts(deep_gemm, count, n, k, generator, use_ue8m0=False):
     values = torch.stack([p[0].view(torch.uint8) for p in pairs]).view(torch.float8_e4m3fn)
     sf = torch.stack([p[1] for p in pairs])
     ready = deep_gemm.transform_sf_into_required_layout(
-        sf=sf, mn=n, k=k, recipe=(1, 128, 128), num_groups=count, is_sfa=False
-    )
+        sf=sf, mn=n, k=k, recipe=(1, 128, 128), num_groups=count, is_sfa=False,
+        disable_ue8m0_cast=not use_ue8m0,
+    )  # fmt: skip
     full = sf.repeat_interleave(128, 1)[:, :n].repeat_interleave(128, 2)[..., :k]
     return (values, ready), values.double() * full.double()
 
@@ -204,33 +205,81 @@ def test_warm_up_sweep(deep_gemm, device, tmp_path):
     assert os.environ["DG_JIT_CACHE_DIR"] == str(tmp_path / "deep_gemm")
 
 
+def warm_up_operands(most, n, groups):
+    """Operands of ones as SGLang's warm-up makes them: factors row-major, one buffer for all M."""
+    rows = (groups, most) if groups > 1 else (most,)
+    a = torch.ones(*rows, HIDDEN).to(torch.float8_e4m3fn), torch.ones(*rows, HIDDEN // 128)
+    b = torch.ones(EXPERTS, n, HIDDEN).to(torch.float8_e4m3fn)
+    return a, (b, torch.ones(EXPERTS, -(-n // 128), HIDDEN // 128))
+
+
+@pytest.mark.parametrize("kind", ["normal", "contiguous", "masked"])
+def test_warm_up_sweep_with_row_major_factors(deep_gemm, device, kind):
+    most, n = 40, 192
+    (a, sfa), (b, sfb) = warm_up_operands(most, n, EXPERTS if kind == "masked" else 1)
+    labels = torch.zeros(most, dtype=torch.int32)
+    masked_m = torch.zeros(EXPERTS, dtype=torch.int32)
+    out = torch.empty(*a.shape[:-1], n, dtype=torch.bfloat16)
+    for m in (1, 2, 3, 16, 39, 40):
+        out.zero_()
+        if kind == "normal":
+            deep_gemm.fp8_gemm_nt((a[:m], sfa[:m]), (b[0], sfb[0]), out[:m])
+        elif kind == "contiguous":
+            deep_gemm.m_grouped_fp8_gemm_nt_contiguous(
+                (a[:m], sfa[:m]), (b, sfb), out[:m], m_indices=labels[:m]
+            )
+        else:
+            deep_gemm.fp8_m_grouped_gemm_nt_masked(
+                (a, sfa), (b, sfb), out, masked_m=masked_m, expected_m=m
+            )
+        written = 0 if kind == "masked" else m
+        assert bool((out[:written] == HIDDEN).all())
+        assert bool((out[written:] == 0).all())
+
+
 @pytest.mark.gpu
 def test_masked_experts_in_a_graph(deep_gemm):
+    """Both layers with what lies between them, captured once; the counts change at each replay."""
     most, generator = 64, torch.Generator("cuda").manual_seed(7)
     with torch.device("cuda"):
-        w, w_real = quantized_experts(deep_gemm, EXPERTS, HIDDEN, HIDDEN, generator)
-        x = torch.randn(EXPERTS * most, HIDDEN, generator=generator)
-        (values, _), real = quantized_rows(deep_gemm, x)
-        sf = deep_gemm.per_token_cast_to_fp8(x, False)[1].view(EXPERTS, most, -1)
-        a = values.view(EXPERTS, most, HIDDEN), deep_gemm.get_mn_major_tma_aligned_tensor(sf)
+        w1, w1_real = quantized_experts(deep_gemm, EXPERTS, 2 * INTER, HIDDEN, generator)
+        w2, w2_real = quantized_experts(deep_gemm, EXPERTS, HIDDEN, INTER, generator)
+        x = torch.zeros(EXPERTS, most, HIDDEN, dtype=torch.bfloat16)
+        hidden = torch.zeros(EXPERTS, most, 2 * INTER, dtype=torch.bfloat16)
         out = torch.zeros(EXPERTS, most, HIDDEN, dtype=torch.bfloat16)
         masked_m = torch.full((EXPERTS,), most, dtype=torch.int32)
-    real = real.view(EXPERTS, most, HIDDEN)
+
+    def quantized(rows):
+        values, sf = deep_gemm.per_token_cast_to_fp8(rows.reshape(EXPERTS * most, -1), False)
+        shape = (EXPERTS, most, -1)
+        sf = deep_gemm.get_mn_major_tma_aligned_tensor(sf.view(shape))
+        return values.view(shape), sf
 
     def step():
-        deep_gemm.fp8_m_grouped_gemm_nt_masked(a, w, out, masked_m, 16)
+        a = quantized(x)
+        deep_gemm.fp8_m_grouped_gemm_nt_masked(a, w1, hidden, masked_m, 16)
+        b = quantized(silu_and_mul(hidden))
+        deep_gemm.fp8_m_grouped_gemm_nt_masked(b, w2, out, masked_m, 16)
+        return a, b
+
+    def real(pair):
+        return pair[0].double() * pair[1].double().repeat_interleave(128, 2)
 
     step()  # compiles
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        step()
+        a, b = step()
     for counts in ([64, 0, 3, 17], [0, 0, 0, 0], [1, 64, 63, 64]):
         masked_m.copy_(torch.tensor(counts))
+        x.normal_(generator=generator)
+        hidden.fill_(0)
         out.fill_(9)
         graph.replay()
         for g, count in enumerate(counts):
             if count:
-                close(deep_gemm, out[g, :count], real[g, :count] @ w_real[g].T)
+                close(deep_gemm, hidden[g, :count], real(a)[g, :count] @ w1_real[g].T)
+                close(deep_gemm, out[g, :count], real(b)[g, :count] @ w2_real[g].T)
+            assert bool((hidden[g, count:] == 0).all())
             assert bool((out[g, count:] == 9).all())
 
 

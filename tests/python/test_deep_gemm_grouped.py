@@ -202,14 +202,20 @@ def test_k_grouped_fp8_nt(place, dtype, rng):
     assert exactly(d, want)
 
 
+@pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("accumulate", [False, True])
-def test_k_grouped_fp8_tn(accumulate, rng):
+def test_k_grouped_fp8_tn(accumulate, packed, rng):
     m, n = 40, 56
     a, b = k_operand(rng, m, KS), k_operand(rng, n, KS)
 
     def by_tokens(groups):
         values = np.concatenate([g.values.T for g in groups])
-        return to_torch(torch, values), to_torch(torch, np.concatenate([g.sf.T for g in groups]))
+        sf = to_torch(torch, np.concatenate([g.sf.T for g in groups]))
+        if packed:
+            pack = deep_gemm.get_k_grouped_mn_major_tma_aligned_packed_ue8m0_tensor
+            sf = pack(sf, int32(KS), KS, 128, 128)
+            assert sf.shape[0] == 3  # each group starts a word of four
+        return to_torch(torch, values), sf
 
     d = torch.from_numpy(rng.integers(-9, 10, (4, m, n)).astype(np.float32))
     want = k_want(a, b, d.double().numpy() if accumulate else None)

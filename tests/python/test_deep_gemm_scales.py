@@ -116,6 +116,8 @@ def test_packed_k_grouped(rng):
     assert np.array_equal(out.numpy(), want)
     assert out.shape == (4, mn)
     assert out.is_contiguous()
+    with pytest.raises(ValueError, match="sf: found 10 columns, need 54"):
+        call(sf, layout[:3] * 9, ks, 128, 128)
     with pytest.raises(ValueError, match=r"sf: found \(10, 12\), need 9 K blocks"):
         call(sf, layout, [*ks[:3], 384], 128, 128)
     with pytest.raises(NotImplementedError, match="use_psum_layout"):
@@ -245,6 +247,17 @@ def test_custom_dims(dims, shape, use_ue8m0, rng):
     assert oracle.same_bits(found, values)
 
 
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+@pytest.mark.parametrize("use_ue8m0", [False, True])
+def test_leading_dims_by_the_kernel(count, use_ue8m0, rng):
+    """What a GPU's tensors take, here on the CPU: the same bits."""
+    x = torch.from_numpy(rng.standard_normal((3, 4, 5)).astype(np.float32))
+    want = deep_gemm.per_custom_dims_cast_to_fp8(x, tuple(range(count)), use_ue8m0)
+    for ours, theirs in zip(MATH._kernel_cast_of_leading(x, count, use_ue8m0), want, strict=True):
+        assert ours.shape == theirs.shape
+        deep_gemm.testing.assert_bitwise_equal(ours, theirs)
+
+
 def test_ceil_to_ue8m0():
     x = np.array([1.0, 1.0000001, 3.0, 0.25, 2.0**-126, 1e-45, 0.0, 3.4e38, np.inf], np.float32)
     want = [1.0, 2.0, 4.0, 0.25, 2.0**-126, 2.0**-126, 2.0**-126, 2.0**127, 2.0**127]
@@ -258,6 +271,11 @@ def test_pack_and_unpack(rng):
     assert packed.shape == (3, 4, 2)
     assert np.array_equal(packed.numpy(), words(x))
     assert torch.equal(deep_gemm.unpack_ue8m0_from_int(packed), x)
+    # What a GPU's tensors take, here on the CPU.
+    assert torch.equal(MATH._pack_by_kernel(x), packed)
+    turned = x.transpose(0, 1)
+    assert torch.equal(MATH._pack_by_kernel(turned), deep_gemm.pack_ue8m0_to_int(turned))
+    assert torch.equal(MATH._unpack_by_kernel(packed), x)
     with pytest.raises(TypeError, match=r"found torch.float64"):
         deep_gemm.pack_ue8m0_to_int(x.double())
 
@@ -266,6 +284,7 @@ def test_pack_and_unpack(rng):
 def test_a_gpu_gives_the_same_bits_and_strides(rng):
     x = torch.from_numpy(spread(rng, 128, 520))
     ends, sizes = torch.tensor([100, 128], dtype=torch.int32), [512, 128]
+    on_device = torch.tensor(sizes, dtype=torch.int32)
     sf = powers(rng, 2, 130, 5)
     calls = [
         (deep_gemm.per_token_cast_to_fp8, x, True),
@@ -273,13 +292,14 @@ def test_a_gpu_gives_the_same_bits_and_strides(rng):
         (deep_gemm.per_block_cast_to_fp8, x, False),
         (deep_gemm.per_channel_cast_to_fp8, x, False, 32),
         (deep_gemm.per_custom_dims_cast_to_fp8, x, (0,), False),
+        (deep_gemm.per_custom_dims_cast_to_fp8, x.view(2, 64, 520), (1, 2), True),
         (deep_gemm.per_token_cast_to_fp4, x, True, 32),
         (deep_gemm.get_mn_major_tma_aligned_tensor, sf),
         (deep_gemm.get_mn_major_tma_aligned_packed_ue8m0_tensor, sf),
         (deep_gemm.get_mn_major_tma_aligned_packed_ue8m0_tensor, sf[0], ends),
         (
             deep_gemm.get_k_grouped_mn_major_tma_aligned_packed_ue8m0_tensor,
-            sf[0].t()[:5].contiguous(), ends, sizes, 128, 128,
+            sf[0].t()[:5].contiguous(), on_device, sizes, 128, 128,
         ),
     ]  # fmt: skip
     for call, *given in calls:

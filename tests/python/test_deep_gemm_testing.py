@@ -25,6 +25,7 @@ OURS = [
     ("deepgemm_general_grouped", 500.0, 5),
     ("dg_quantize", 7.0, 10),
     ("dg_dequantize", 7.0, 10),
+    ("dg_scale_layout", 3.0, 10),
     ("nvjet_qqtst_128x256", 50.0, 10),
     ("void at::native::vectorized_elementwise_kernel", 9.0, 20),
 ]

@@ -24,6 +24,7 @@ import test_gpu_gemm
 import test_gpu_grouped
 import test_gpu_grouped_16bit
 import test_gpu_grouped_fp8
+import test_gpu_layout
 import test_gpu_plans
 import test_gpu_quantize
 from sm90_cases import CASES, MODES
@@ -45,6 +46,7 @@ BODIES: list[tuple[ModuleType, str]] = [
         test_gpu_grouped_fp8,
         test_gpu_plans,
         test_gpu_quantize,
+        test_gpu_layout,
         test_gpu_bundle,
     )
     for name in module.BODIES

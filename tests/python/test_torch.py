@@ -134,14 +134,6 @@ def test_old_torch_without_the_exchange_api(torch, rng):
     assert bool((out == 16).all())
 
 
-def test_layout_sf_fast(torch):
-    sf = torch.arange(30.0).reshape(10, 3)
-    fast = deepgemm.layout.sf_fast(sf)
-    assert fast.stride() == (1, 12)
-    assert torch.equal(fast, sf)
-    assert deepgemm.layout.sf_fast(fast) is fast
-
-
 def test_views(torch, rng):
     a, b, want = pair(torch, rng)
     stored = [deepgemm.view(x[0].view(torch.uint8), "float8_e4m3fn") for x in (a, b)]

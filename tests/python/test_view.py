@@ -50,15 +50,3 @@ def test_errors():
         deepgemm.view(np.zeros(3, np.uint8), "float9")
     with pytest.raises(TypeError, match="array: found an object of type list"):
         deepgemm.view([1, 2], "float8_e4m3fn")
-
-
-def test_sf_fast(rng):
-    sf = rng.standard_normal((10, 3)).astype(np.float32)
-    fast = deepgemm.layout.sf_fast(sf)
-    assert fast.strides == (4, 48)
-    assert np.array_equal(fast, sf)
-    assert deepgemm.layout.sf_fast(fast) is fast
-    with pytest.raises(TypeError, match="need an array of numpy, torch or cupy"):
-        deepgemm.layout.sf_fast([[1.0]])
-    with pytest.raises(ValueError, match="rank 1"):
-        deepgemm.layout.sf_fast(sf[0])

@@ -24,7 +24,7 @@ needs_fake_driver = pytest.mark.skipif(
     not FAKE_DRIVER.exists(), reason="the fake driver is not built (cmake --build build/cpp)"
 )
 FAKE = {"DEEPGEMM_CUDA_DRIVER_PATH": str(FAKE_DRIVER)}
-QUANTISERS = ("quantize", "dequantize")
+QUANTISERS = ("quantize", "dequantize", "scale_layout")
 ROWS_OF_A_GROUP = {"n": 256, "k": 512, "groups": 4}
 
 
@@ -147,14 +147,14 @@ def records() -> list[dict[str, Any]]:
     quantize = {"op": "quantize", "shape": [64, 128], "dtype": "float8_e4m3fn"}
     quantize["granularity"] = [1, 128]
     dequantize = {"op": "dequantize", "shape": [64, 128], "dtype": "float8_e4m3fn"}
-    return [dense, grouped, masked, along_k, quantize, dequantize]
+    return [dense, grouped, masked, along_k, quantize, dequantize, {"op": "scale_layout"}]
 
 
 @needs_nvrtc
 def test_records_are_problems(cache):
     reports = deepgemm.warmup(records(), jobs=2)
     assert [report.problem["op"] for report in reports] == [record["op"] for record in records()]
-    assert len({report.identity for report in reports}) == 5  # groups and masks share one
+    assert len({report.identity for report in reports}) == 6  # groups and masks share one
     assert all(report.origin for report in reports)
     assert deepgemm.cache_info()["entries"] >= 1
 

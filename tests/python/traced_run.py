@@ -78,6 +78,8 @@ def run() -> None:
     q = deepgemm.quantize(x)
     deepgemm.quantize(x, (128, 128), "float8_e5m2")
     deepgemm.dequantize(q)
+    deepgemm.layout.pack_ue8m0(q.sf)
+    deepgemm.layout.sf_fast(put((64, 9), "float32"))
 
 
 def extra() -> None:

@@ -1,13 +1,13 @@
-"""Memory layouts of scale factors, in plain torch: on a GPU without waiting for it."""
+"""Memory layouts of scale factors: on a GPU one kernel each, which nobody waits for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 
 import torch
 
-from deep_gemm._state import state
+import deepgemm
+from deep_gemm._state import call, state
 from deep_gemm.config import (
     get_k_alignment_for_contiguous_layout,
     get_m_alignment_for_contiguous_layout,
@@ -32,7 +32,6 @@ __all__ = [
 
 _TMA_BYTES = 16
 _PACKED = 4  # exponents in an int32
-_MANTISSA_AND_SIGN = ~0x7F800000
 
 
 def get_tma_aligned_size(x: int, element_size: int) -> int:
@@ -40,12 +39,11 @@ def get_tma_aligned_size(x: int, element_size: int) -> int:
     return align(x, _TMA_BYTES // element_size)
 
 
-def _mn_major(shape: Sequence[int], like: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return an empty [..., mn, k] whose rows are contiguous and padded to 16 bytes."""
-    *batch, mn, k = shape
-    aligned = get_tma_aligned_size(mn, dtype.itemsize)
-    memory = torch.empty(*batch, k, aligned, dtype=dtype, device=like.device)
-    return memory.transpose(-1, -2)[..., :mn, :]
+def _check(sf: torch.Tensor) -> None:
+    if sf.dtype != torch.float32:
+        raise TypeError(f"sf: found {sf.dtype}, need torch.float32")
+    if sf.dim() not in (2, 3):
+        raise ValueError(f"sf: found rank {sf.dim()}, need [mn, k] or [G, mn, k]")
 
 
 def get_mn_major_tma_aligned_tensor(sf: torch.Tensor) -> torch.Tensor:
@@ -61,43 +59,13 @@ def get_mn_major_tma_aligned_tensor(sf: torch.Tensor) -> torch.Tensor:
     Raises:
         TypeError: not FP32. ValueError: neither rank 2 nor 3.
     """
-    if sf.dtype != torch.float32:
-        raise TypeError(f"sf: found {sf.dtype}, need torch.float32")
-    if sf.dim() not in (2, 3):
-        raise ValueError(f"sf: found rank {sf.dim()}, need [mn, k] or [G, mn, k]")
+    _check(sf)
     mn, k = sf.shape[-2:]
     aligned = get_tma_aligned_size(mn, sf.element_size())
     if sf.stride() == (aligned * k, 1, aligned)[3 - sf.dim() :]:
         return sf
-    return _mn_major(sf.shape, sf, sf.dtype).copy_(sf)
-
-
-def _exponents(sf: torch.Tensor) -> torch.Tensor:
-    """Return the exponent bits of FP32 powers of two as int32; checked in host memory."""
-    bits = sf.view(torch.int32)
-    if not sf.is_cuda and bool((bits & _MANTISSA_AND_SIGN != 0).any()):
-        raise ValueError("sf: found a factor that is no power of two, need exponents alone (UE8M0)")
-    return (bits >> 23) & 0xFF
-
-
-def _pack(exponents: torch.Tensor) -> torch.Tensor:
-    """Pack exponents [..., mn, k] by fours along k: int32 [..., mn, ceil(k / 4)], zeros behind."""
-    k = exponents.shape[-1]
-    padded = torch.nn.functional.pad(exponents, (0, align(k, _PACKED) - k))
-    by_fours = padded.reshape(*exponents.shape[:-1], ceil_div(k, _PACKED), _PACKED)
-    packed = by_fours[..., 0]
-    for byte in range(1, _PACKED):
-        packed = packed | (by_fours[..., byte] << (8 * byte))
-    return packed
-
-
-def _rows_of_groups(ends: torch.Tensor, mn: int) -> torch.Tensor:
-    """Tell of each row whether a psum layout gives it to a group: bool [mn]."""
-    unit = state.mk_alignment
-    begins = torch.nn.functional.pad((ends[:-1] + unit - 1) // unit * unit, (1, 0))
-    row = torch.arange(mn, device=ends.device)[:, None]
-    owned: torch.Tensor = ((row >= begins) & (row < ends)).any(dim=1)
-    return owned
+    found: torch.Tensor = call(deepgemm.layout.sf_fast, sf)
+    return found
 
 
 def get_mn_major_tma_aligned_packed_ue8m0_tensor(
@@ -116,17 +84,13 @@ def get_mn_major_tma_aligned_packed_ue8m0_tensor(
 
     Raises:
         TypeError: not FP32. ValueError: neither rank 2 nor 3; in host memory, also a factor that
-            is no power of two (on a GPU its mantissa is dropped).
+            is no power of two (on a GPU it becomes infinity).
     """
-    if sf.dtype != torch.float32:
-        raise TypeError(f"sf: found {sf.dtype}, need torch.float32")
-    if sf.dim() not in (2, 3):
-        raise ValueError(f"sf: found rank {sf.dim()}, need [mn, k] or [G, mn, k]")
-    if psum_layout is not None:
-        rows = _rows_of_groups(psum_layout, sf.shape[-2])
-        sf = torch.where(rows[:, None], sf, torch.zeros((), device=sf.device))
-    packed = _pack(_exponents(sf.contiguous()))
-    return _mn_major(packed.shape, packed, packed.dtype).copy_(packed)
+    _check(sf)
+    packed: torch.Tensor = call(
+        deepgemm.layout.pack_ue8m0, sf, group_ends=psum_layout, alignment=state.mk_alignment
+    )
+    return packed
 
 
 def get_k_grouped_mn_major_tma_aligned_packed_ue8m0_tensor(
@@ -141,8 +105,8 @@ def get_k_grouped_mn_major_tma_aligned_packed_ue8m0_tensor(
 
     Args:
         sf: FP32 [K blocks of all groups, mn], powers of two.
-        grouped_layout: the sizes on the device; not read.
-        ks_cpu: k of each group.
+        grouped_layout: int32 [G], k of each group, read on the device.
+        ks_cpu: the same, from which the result has its shape.
         gran_k: what one factor covers of K.
         k_alignment: not used: groups follow each other without gaps.
         use_psum_layout: must be False.
@@ -152,7 +116,7 @@ def get_k_grouped_mn_major_tma_aligned_packed_ue8m0_tensor(
 
     Raises:
         ValueError: sf has not the blocks that `ks_cpu` says; or, in host memory, a factor that is
-            no power of two. NotImplementedError: a psum layout.
+            no power of two, or sizes that are others. NotImplementedError: a psum layout.
     """
     if use_psum_layout:
         raise NotImplementedError(
@@ -162,10 +126,11 @@ def get_k_grouped_mn_major_tma_aligned_packed_ue8m0_tensor(
     blocks = [ceil_div(k, gran_k) for k in ks_cpu]
     if sf.dim() != 2 or sf.shape[0] != sum(blocks):
         raise ValueError(f"sf: found {tuple(sf.shape)}, need {sum(blocks)} K blocks first")
-    exponents = _exponents(sf.contiguous())
-    ends = list(accumulate(blocks))
-    groups = (exponents[end - count : end] for end, count in zip(ends, blocks, strict=True))
-    return torch.cat([_pack(group.t()).t() for group in groups]).contiguous()
+    packed: torch.Tensor = call(
+        deepgemm.layout.pack_ue8m0, sf.t(),
+        k_sizes=grouped_layout, host_k_sizes=ks_cpu, k_per_scale=gran_k,
+    )  # fmt: skip
+    return packed.t().contiguous()
 
 
 def transform_sf_into_required_layout(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 
 import deepgemm
+from deep_gemm._state import call
 
 _LARGEST_E4M3 = 448.0
 _LARGEST_E2M1 = 6.0
@@ -44,23 +45,41 @@ def pack_ue8m0_to_int(x: torch.Tensor) -> torch.Tensor:
 
     Raises:
         ValueError: the last dimension is no multiple of 4; in host memory, also a value that is
-            negative or no power of two.
+            negative or no power of two (on a GPU its code is 255, infinity).
         TypeError: the dtype is not float32.
     """
     if x.dtype != torch.float32:
         raise TypeError(f"x: found {x.dtype}, need torch.float32")
     if x.shape[-1] % 4:
         raise ValueError(f"x: found {x.shape[-1]} in the last dimension, need a multiple of 4")
+    if x.is_cuda and x.numel() > 0:
+        return _pack_by_kernel(x)
     bits = x.contiguous().view(torch.int32)
-    if not x.is_cuda and bool(((bits & _MANTISSA != 0) | (bits < 0)).any()):
+    if bool(((bits & _MANTISSA != 0) | (bits < 0)).any()):
         raise ValueError("x: found a value that is no power of two, need exponents alone (UE8M0)")
     return (bits >> 23).to(torch.uint8).view(torch.int32)
 
 
+def _pack_by_kernel(x: torch.Tensor) -> torch.Tensor:
+    packed = torch.empty(*x.shape[:-1], x.shape[-1] // 4, dtype=torch.int32, device=x.device)
+    rows = packed.view(-1, packed.shape[-1])
+    call(deepgemm.layout.pack_ue8m0, x.reshape(-1, x.shape[-1]), rows)
+    return packed
+
+
 def unpack_ue8m0_from_int(packed: torch.Tensor) -> torch.Tensor:
     """Unpack int32 [..., n] into FP32 powers of two [..., 4 n]."""
+    if packed.is_cuda and packed.numel() > 0:
+        return _unpack_by_kernel(packed)
     exponents = packed.contiguous().view(torch.uint8)
     return (exponents.int() << 23).view(torch.float32)
+
+
+def _unpack_by_kernel(packed: torch.Tensor) -> torch.Tensor:
+    x = torch.empty(*packed.shape[:-1], packed.shape[-1] * 4, device=packed.device)
+    rows = packed.reshape(-1, packed.shape[-1])
+    call(deepgemm.layout.unpack_ue8m0, rows, x.view(-1, x.shape[-1]))
+    return x
 
 
 def _factor(amax: torch.Tensor, largest: float, use_ue8m0: bool) -> torch.Tensor:
@@ -97,13 +116,16 @@ def _kernel_cast(
     return q.values, q.sf.contiguous()
 
 
+def _by_kernel(x: torch.Tensor) -> bool:
+    return x.is_cuda and x.dtype in _KERNEL_DTYPES and x.numel() > 0
+
+
 def _cast(
     x: torch.Tensor, rows: int, columns: int, use_ue8m0: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
     if x.dim() != 2:
         raise ValueError(f"x: found rank {x.dim()}, need [m, n]")
-    by_kernel = x.is_cuda and x.dtype in _KERNEL_DTYPES and x.numel() > 0
-    return (_kernel_cast if by_kernel else _plain_cast)(x, rows, columns, use_ue8m0)
+    return (_kernel_cast if _by_kernel(x) else _plain_cast)(x, rows, columns, use_ue8m0)
 
 
 def per_token_cast_to_fp8(
@@ -145,6 +167,16 @@ def per_block_cast_to_fp8(
     return _cast(x, gran_k, gran_k, use_ue8m0)
 
 
+def _kernel_cast_of_leading(
+    x: torch.Tensor, count: int, use_ue8m0: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Quantise with a factor for each place of the first `count` dimensions."""
+    outer = x.shape[:count]
+    rows = x.reshape(outer.numel(), -1)
+    values, sf = _kernel_cast(rows, 1, rows.shape[1], use_ue8m0)
+    return values.view(x.shape), sf.view(outer).squeeze()
+
+
 def per_custom_dims_cast_to_fp8(
     x: torch.Tensor, dims: tuple[int, ...], use_ue8m0: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -154,6 +186,8 @@ def per_custom_dims_cast_to_fp8(
         E4M3 of x's shape, and FP32 of the extents of `dims`, without those of 1.
     """
     kept = {dim % x.dim() for dim in dims}
+    if _by_kernel(x) and kept == set(range(len(kept))):
+        return _kernel_cast_of_leading(x, len(kept), use_ue8m0)
     others = tuple(dim for dim in range(x.dim()) if dim not in kept)
     magnitude = x.abs().float()
     amax = magnitude.amax(dim=others, keepdim=True) if others else magnitude

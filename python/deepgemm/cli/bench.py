@@ -39,6 +39,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     grouped = suites.add_parser("grouped", help="groups: MoE shapes; needs a GPU")
     grouped.add_argument("--dtype", choices=("fp8", "bf16"), default="fp8")
     grouped.add_argument("--quick", action="store_true", help="five rows, one of each kind")
+    factors = suites.add_parser(
+        "factors", help="FP8 products with row-major factors of A, read or laid out; needs a GPU"
+    )
     jit = suites.add_parser("jit", help="compile times; needs NVRTC, no GPU")
     which = jit.add_mutually_exclusive_group()
     which.add_argument("--quick", action="store_true", help="one kernel of each family")
@@ -48,6 +51,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         (dense, 20, run_dense),
         (bf16, 20, run_dense),
         (grouped, 10, run_grouped),
+        (factors, 20, run_factors),
         (jit, 3, run_jit),
         (call, 20, run_call),
     ):
@@ -196,6 +200,31 @@ def run_grouped(args: argparse.Namespace) -> int:
         raise
     _write(args, rows)
     return WELL if all(grouped.is_right(row) for row in rows) else FAILED
+
+
+def run_factors(args: argparse.Namespace) -> int:
+    """Measure row-major factors of A."""
+    from deepgemm.bench import dense, factors, machine
+
+    if problem := machine.gpu_problem():
+        return _refuse("factors", f"a GPU: {problem}")
+    try:
+        from deepgemm.torch import bench_support
+    except ImportError as error:
+        return _refuse("factors", f"PyTorch, for its timer: {error}")
+    say = _printer(f"{'M x N x K':<18}{'mode':<11}{'us':>9}  {'against':<27}{'us':>9}{'ratio':>8}")
+    rows: list[dict[str, Any]] = []
+    for measured in factors.measure_all(bench_support, args.repeat):
+        rows += measured
+        for row in measured:
+            label = "x".join(str(row[name]) for name in "mnk")
+            say(
+                f"{label:<18}{row['mode']:<11}{row['us']:>9.2f}  {row['rival']:<27}"
+                f"{row['rival_us']:>9.2f}{row['ratio']:>8.3f}"
+                f"{'' if dense.is_right(row) else '  WRONG'}"
+            )
+    _write(args, rows)
+    return WELL if all(dense.is_right(row) for row in rows) else FAILED
 
 
 def run_jit(args: argparse.Namespace) -> int:

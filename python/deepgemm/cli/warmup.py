@@ -244,7 +244,7 @@ def _name(problem: dict[str, Any]) -> str:
     """``64x128x256``, with the operation if it is another than gemm."""
     op = problem.get("op", "gemm")
     if "m" not in problem:
-        return f"{op} {'x'.join(map(str, problem.get('shape', [])))}"
+        return " ".join([op, "x".join(map(str, problem.get("shape", ())))]).rstrip()
     shape = "x".join(str(problem[name]) for name in "mnk")
     groups = f" of {problem['groups']} groups" if "groups" in problem else ""
     return shape if op == "gemm" else f"{op}{groups} {shape}"

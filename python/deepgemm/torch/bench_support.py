@@ -85,6 +85,11 @@ def addend(rows: int, columns: int, k: int, dtype: str) -> torch.Tensor:
     return scaled.to(getattr(torch, dtype))
 
 
+def row_major(x: torch.Tensor) -> torch.Tensor:
+    """Return the same elements with columns contiguous."""
+    return x.contiguous()
+
+
 def stack(matrices: list[Any]) -> Any:
     """Put one matrix per group side by side: [G, ...], of quantised ones values and factors."""
     first = matrices[0]

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -39,5 +40,23 @@ void k_grouped_gemm(const GroupedProblem& problem, const KGroupedArgs& args,
 void quantize(const TensorView& x, const TensorView& values, const TensorView& sf,
               const QuantizeOptions& options);
 void dequantize(const ScaledView& x, const TensorView& out);
+
+// Layouts of scale factors, all of them stacks [G, rows, columns] of 4-byte words.
+void copy_scales(const TensorView& sf, const TensorView& out);
+// The K blocks [begin, end) of a group, packed from column `packed` on.
+struct PackedGroup {
+  std::int64_t begin = 0, end = 0, packed = 0;
+};
+// Only `rows`; the others, and columns of no group, get 0. No group's columns lie outside.
+void pack_ue8m0(const TensorView& sf, const TensorView& packed, std::span<const RowRange> rows,
+                std::span<const PackedGroup> groups);
+void unpack_ue8m0(const TensorView& packed, const TensorView& sf,
+                  std::span<const PackedGroup> groups);
+// The first factor among `rows` that has a sign or a mantissa: its matrix, row and column.
+struct ScalePlace {
+  std::int64_t matrix = 0, row = 0, column = 0;
+};
+std::optional<ScalePlace> first_not_power_of_two(const TensorView& sf,
+                                                 std::span<const RowRange> rows);
 
 }  // namespace deepgemm::cpu

@@ -3,6 +3,7 @@
 
 #include "common/group_vector.cuh"
 #include "common/l2_policy.cuh"
+#include "common/simple_configs.cuh"
 #include "common/types.cuh"
 
 namespace deepgemm::device {
@@ -96,6 +97,20 @@ struct QuantizeParams {
   float amax_floor;
   i32 power_of_two;
   i32 wide_type, values_type, sf_type;
+};
+
+// Scale layouts: stacks of matrices of 4-byte words, rows x columns, and their strides in words.
+struct ScaleLayoutParams {
+  const void* in;
+  void* out;
+  i64 in_matrix, in_row, in_column;
+  i64 out_matrix, out_row, out_column;
+  i64 rows, in_columns, out_columns;
+  i64 tiles, tiles_down, tiles_across;  // in all; along the rows and the factors of one matrix
+  GroupVector vector;                   // ends of rows, or sizes of K; without groups: none
+  i32 k_per_scale;
+  i32 in_by_rows, out_by_rows;  // whether rows, and not columns, are neighbours in memory
+  ScaleWork work;
 };
 
 }  // namespace deepgemm::device

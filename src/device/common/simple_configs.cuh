@@ -1,4 +1,5 @@
-// Sizes and configs of the general and the quantise kernels, for host and device.
+// Sizes and configs of the general kernels, the quantisers and the scale layouts, for host and
+// device.
 #pragma once
 
 #include "common/types.cuh"
@@ -36,5 +37,19 @@ struct QuantizeConfig {
   static constexpr int shared_bytes = threads / 32 * 4;  // one maximum per warp
 };
 static_assert(sizeof(QuantizeConfig) == 4);
+
+// What the kernel of scale layouts makes of words of 4 bytes. "groups" are those along K; pack
+// knows groups of rows.
+enum class ScaleWork : i32 { copy, pack, pack_groups, unpack, unpack_groups };
+
+// A CTA's tile of factors passes through shared memory, so that neighbouring threads take
+// neighbours in memory on both sides.
+struct ScaleLayoutConfig {
+  static constexpr int threads = 256, rows = 64, factors = 32, per_word = 4;
+  static constexpr int pitch = rows + 1;  // words; no bank conflict in either direction
+  // In words: the tile; where each factor lies; whether each row is a group's.
+  static constexpr int sources = factors * pitch, owned = sources + factors;
+  static constexpr int shared_bytes = (owned + rows) * 4;
+};
 
 }  // namespace deepgemm::device
