@@ -35,14 +35,27 @@ nb::tuple items_of(nb::handle sequence) {
   return nb::steal<nb::tuple>(items);
 }
 
+// Borrowed, and there.
+nb::handle item(const nb::tuple& items, Py_ssize_t i) { return PyTuple_GET_ITEM(items.ptr(), i); }
+
 // A pair of memory's (rows, columns) as (rows, k) of an operand that lies as [K, rows].
 void turn(std::optional<Granularity>& granularity) {
   if (granularity) std::swap(granularity->rows, granularity->k);
 }
 
+// `known`: all the words of an Enum. Those of a program's text are interned, so that the first pass
+// nearly always finds them.
 template <class Enum, std::size_t count>
 Enum parse_word(nb::handle word, const char* argument,
-                const std::array<std::pair<std::string_view, Enum>, count>& known) {
+                const std::array<std::pair<const char*, Enum>, count>& known) {
+  static const std::array<PyObject*, count> interned = [&] {
+    std::array<PyObject*, count> objects{};
+    for (std::size_t i = 0; i < count; ++i) objects[i] = PyUnicode_InternFromString(known[i].first);
+    return objects;
+  }();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (interned[i] == word.ptr()) return known[i].second;
+  }
   std::string found;
   if (PyUnicode_Check(word.ptr())) {
     Py_ssize_t length = 0;
@@ -65,19 +78,10 @@ Enum parse_word(nb::handle word, const char* argument,
 
 }  // namespace
 
-ScaledView Operand::scaled_view() const {
-  ScaledView view{values.view, std::nullopt, std::nullopt};
-  if (sf) {
-    view.sf = sf->view;
-    view.granularity = granularity;
-  }
-  return view;
-}
-
-Operand import_operand(nb::handle object, const char* name, const char* sf_name) {
+Operand import_operand(nb::handle object, const char* name, const char* sf_name, ScaledView& view) {
   Operand operand;
   if (!is_sequence(object)) {
-    operand.values = import_array(object, name);
+    operand.values = import_array(object, name, view.values);
     return operand;
   }
   const nb::tuple items = items_of(object);
@@ -86,23 +90,31 @@ Operand import_operand(nb::handle object, const char* name, const char* sf_name)
     throw TypeError(complaint(name, "a sequence of " + std::to_string(size) + " items",
                               "an array, (values, sf) or (values, sf, granularity)"));
   }
-  operand.values = import_array(items[0], name);
-  const nb::object sf = items[1];
+  operand.values = import_array(item(items, 0), name, view.values);
+  const nb::handle sf = item(items, 1);
   if (sf.is_none()) return operand;
-  if (is_number(sf)) {
+  const bool is_array = Py_TYPE(sf.ptr()) == Py_TYPE(item(items, 0).ptr());  // the usual case
+  if (!is_array && is_number(sf)) {
     operand.factor = parse_number(sf, sf_name);
     return operand;
   }
-  operand.sf = import_array(sf, sf_name);
-  if (size == 3 && !items[2].is_none()) {
-    operand.granularity = parse_granularity(items[2], "granularity");
+  operand.sf = import_array(sf, sf_name, view.sf.emplace());
+  if (size == 3 && !item(items, 2).is_none()) {
+    view.granularity = parse_granularity(item(items, 2), "granularity");
   }
   return operand;
 }
 
-float import_alpha(nb::handle alpha, const Operand& a, const Operand& b) {
-  const double given = parse_number(alpha, "alpha");
-  return to_float(given * a.factor.value_or(1) * b.factor.value_or(1), "alpha");
+Array import_optional(nb::handle object, const char* operand, std::optional<TensorView>& view) {
+  return object.is_none() ? Array() : import_array(object, operand, view.emplace());
+}
+
+Array import_optional_output(nb::handle object, const char* operand, TensorView& view) {
+  return object.is_none() ? Array() : import_output(object, operand, view);
+}
+
+float fold_factors(double alpha, const Operand& a, const Operand& b) {
+  return to_float(alpha * a.factor.value_or(1) * b.factor.value_or(1), "alpha");
 }
 
 void require_rank_of(const TensorView& view, const char* operand, int rank, const char* shape) {
@@ -116,28 +128,35 @@ Granularity parse_granularity(nb::handle pair, const char* argument) {
     throw ValueError(complaint(argument, nb::cast<std::string>(nb::repr(pair)), "(rows, k)"));
   }
   const nb::tuple items = items_of(pair);
-  return {granularity_part(items[0], argument), granularity_part(items[1], argument)};
+  return {granularity_part(item(items, 0), argument), granularity_part(item(items, 1), argument)};
 }
 
-void apply_granularity(nb::handle granularity, Operand& a, Operand& b) {
-  if (granularity.is_none()) return;
+Granularities parse_granularities(nb::handle granularity) {
+  if (granularity.is_none()) return {};
   const nb::tuple items = is_sequence(granularity) ? items_of(granularity) : nb::tuple();
   const bool each = items.size() == 2 && (is_sequence(items[0]) || is_sequence(items[1]));
   if (!each) {
-    a.granularity = b.granularity = parse_granularity(granularity, "granularity");
-    return;
+    const Granularity both = parse_granularity(granularity, "granularity");
+    return {both, both};
   }
-  if (!items[0].is_none()) a.granularity = parse_granularity(items[0], "granularity of a");
-  if (!items[1].is_none()) b.granularity = parse_granularity(items[1], "granularity of b");
+  Granularities given;
+  if (!items[0].is_none()) given.a = parse_granularity(items[0], "granularity of a");
+  if (!items[1].is_none()) given.b = parse_granularity(items[1], "granularity of b");
+  return given;
 }
 
-void turn_granularities(Layout layout, Operand& a, Operand& b) {
+void apply_granularities(const Granularities& given, ScaledView& a, ScaledView& b) {
+  if (given.a && a.sf) a.granularity = given.a;
+  if (given.b && b.sf) b.granularity = given.b;
+}
+
+void turn_granularities(Layout layout, ScaledView& a, ScaledView& b) {
   if (a_is_k_by_m(layout)) turn(a.granularity);
   if (b_is_k_by_n(layout)) turn(b.granularity);
 }
 
 Activation parse_activation(nb::handle activation) {
-  static constexpr std::array<std::pair<std::string_view, Activation>, 5> known{{
+  static constexpr std::array<std::pair<const char*, Activation>, 5> known{{
       {"none", Activation::none},
       {"relu", Activation::relu},
       {"gelu", Activation::gelu},
@@ -149,7 +168,7 @@ Activation parse_activation(nb::handle activation) {
 }
 
 Layout parse_layout(nb::handle layout) {
-  static constexpr std::array<std::pair<std::string_view, Layout>, 4> known{{
+  static constexpr std::array<std::pair<const char*, Layout>, 4> known{{
       {"nt", Layout::nt},
       {"nn", Layout::nn},
       {"tn", Layout::tn},
@@ -177,24 +196,28 @@ DType default_out_dtype(DType a) {
   return DType::bfloat16;
 }
 
-DType resolve_out_dtype(const std::optional<Array>& out, nb::handle out_dtype, DType fallback) {
-  if (out_dtype.is_none()) return out ? out->view.dtype : fallback;
-  const DType dtype = parse_dtype(out_dtype, "out_dtype");
-  if (!out || out->view.dtype == dtype) return dtype;
-  throw TypeError(complaint("out", std::string(name(out->view.dtype)), std::string(name(dtype)),
+DType resolve_out_dtype(const Array& out, const TensorView& view, std::optional<DType> out_dtype,
+                        DType fallback) {
+  if (!out.given()) return out_dtype.value_or(fallback);
+  if (!out_dtype || view.dtype == *out_dtype) return view.dtype;
+  throw TypeError(complaint("out", std::string(name(view.dtype)), std::string(name(*out_dtype)),
                             "as out_dtype says"));
 }
 
-namespace {
-
-void import_extras(const GemmHandles& handles, GemmCall& call) {
-  if (!handles.out.is_none()) call.out = import_output(handles.out, "out");
-  if (!handles.c.is_none()) call.c = import_array(handles.c, "c");
-  if (!handles.bias.is_none()) call.bias = import_array(handles.bias, "bias");
-  if (call.out) call.args.out = call.out->view;
-  if (call.c) call.args.c = call.c->view;
-  if (call.bias) call.args.bias = call.bias->view;
+ProductOptions parse_options(const OptionHandles& handles) {
+  ProductOptions options;
+  options.layout = parse_layout(handles.layout);
+  options.granularity = parse_granularities(handles.granularity);
+  options.activation = parse_activation(handles.activation);
+  options.alpha = parse_number(handles.alpha, "alpha");
+  if (!handles.out_scale.is_none()) {
+    options.out_scale = to_float(parse_number(handles.out_scale, "out_scale"), "out_scale");
+  }
+  if (!handles.out_dtype.is_none()) options.out_dtype = parse_dtype(handles.out_dtype, "out_dtype");
+  return options;
 }
+
+namespace {
 
 // Ranks alone, which tell the shape of a new out; everything else is checked by the operation.
 void require_matrix_or_batch(const TensorView& view, const char* operand, const char* shapes) {
@@ -204,14 +227,14 @@ void require_matrix_or_batch(const TensorView& view, const char* operand, const 
 std::int64_t matrices_in(const TensorView& view) { return view.rank == 3 ? view.shape[0] : 1; }
 
 void set_layout(Layout layout, GemmCall& call) {
-  const TensorView &a = call.a.values.view, &b = call.b.values.view;
+  const TensorView &a = call.args.a.values, &b = call.args.b.values;
   const bool a_t = a_is_k_by_m(layout), b_t = b_is_k_by_n(layout);
   require_matrix_or_batch(a, "a",
                           a_t ? "[K, M], or rank 3, [B, K, M]" : "[M, K], or rank 3, [B, M, K]");
   require_matrix_or_batch(b, "b",
                           b_t ? "[K, N], or rank 3, [B, K, N]" : "[N, K], or rank 3, [B, N, K]");
   call.args.layout = layout;
-  turn_granularities(layout, call.a, call.b);
+  turn_granularities(layout, call.args.a, call.args.b);
   call.m = a.shape[a.rank - (a_t ? 1 : 2)];
   call.n = b.shape[b.rank - (b_t ? 1 : 2)];
   call.batched = a.rank == 3 || b.rank == 3;
@@ -220,55 +243,54 @@ void set_layout(Layout layout, GemmCall& call) {
 
 }  // namespace
 
-GemmCall import_gemm(const GemmHandles& handles) {
-  GemmCall call;
-  call.a = import_operand(handles.a, "a", "sfa");
-  call.b = import_operand(handles.b, "b", "sfb");
-  set_layout(parse_layout(handles.layout), call);
-  apply_granularity(handles.granularity, call.a, call.b);
-  call.args.a = call.a.scaled_view();
-  call.args.b = call.b.scaled_view();
-  call.args.activation = parse_activation(handles.activation);
-  call.args.alpha = import_alpha(handles.alpha, call.a, call.b);
-  if (!handles.out_scale.is_none()) {
-    call.args.out_scale = to_float(parse_number(handles.out_scale, "out_scale"), "out_scale");
-  }
-  import_extras(handles, call);
-  call.out_dtype =
-      resolve_out_dtype(call.out, handles.out_dtype, default_out_dtype(call.args.a.values.dtype));
-  return call;
+GemmCall::GemmCall(const ArrayHandles& arrays, const ProductOptions& options)
+    : a(import_operand(arrays.a, "a", "sfa", args.a)),
+      b(import_operand(arrays.b, "b", "sfb", args.b)),
+      out(import_optional_output(arrays.out, "out", args.out)),
+      c(import_optional(arrays.c, "c", args.c)),
+      bias(import_optional(arrays.bias, "bias", args.bias)) {
+  set_layout(options.layout, *this);
+  apply_granularities(options.granularity, args.a, args.b);
+  args.activation = options.activation;
+  args.alpha = fold_factors(options.alpha, a, b);
+  args.out_scale = options.out_scale;
+  out_dtype =
+      resolve_out_dtype(out, args.out, options.out_dtype, default_out_dtype(args.a.values.dtype));
 }
 
 GemmArguments::GemmArguments(PyObject* const* args, std::size_t count, PyObject* names) {
-  static const auto* const parameters = new Parameters("gemm", 2, 3,
-                                                       {{"a"},
-                                                        {"b"},
-                                                        {"out"},
-                                                        {"c"},
-                                                        {"bias"},
-                                                        {"activation"},
-                                                        {"alpha", PyFloat_FromDouble(1)},
-                                                        {"out_dtype"},
-                                                        {"out_scale"},
-                                                        {"layout", PyUnicode_FromString("nt")},
-                                                        {"granularity"},
-                                                        {"policy"},
-                                                        {"stream"},
-                                                        {"accumulate_in_f64", Py_False}});
+  static const auto* const parameters =
+      new Parameters("gemm", 2, 3,
+                     {{"a"},
+                      {"b"},
+                      {"out"},
+                      {"c"},
+                      {"bias"},
+                      {"activation"},
+                      {"alpha", PyFloat_FromDouble(1)},
+                      {"out_dtype"},
+                      {"out_scale"},
+                      {"layout", PyUnicode_InternFromString("nt")},
+                      {"granularity"},
+                      {"policy"},
+                      {"stream"},
+                      {"accumulate_in_f64", Py_False}});
   parameters->read(args, count, names, at);
 }
 
-GemmHandles GemmArguments::handles() const {
-  return {at[a],     at[b],         at[out],       at[c],      at[bias],       at[activation],
-          at[alpha], at[out_dtype], at[out_scale], at[layout], at[granularity]};
+ArrayHandles GemmArguments::arrays() const { return {at[a], at[b], at[out], at[c], at[bias]}; }
+
+ProductOptions GemmArguments::options() const {
+  return parse_options(
+      {at[layout], at[alpha], at[out_dtype], at[activation], at[granularity], at[out_scale]});
 }
 
 std::optional<Output> allocate_out(GemmCall& call) {
-  if (call.out) return std::nullopt;
+  if (call.out.given()) return std::nullopt;
   const Array& like = call.a.values;
   Output output = call.batched ? allocate_like(like, call.out_dtype, {call.batch, call.m, call.n})
                                : allocate_like(like, call.out_dtype, {call.m, call.n});
-  call.args.out = output.array.view;
+  call.args.out = output.view;
   return output;
 }
 

@@ -9,32 +9,38 @@
 #include "bindings/tensor_import.hpp"
 #include "bindings/tensor_output.hpp"
 #include "deepgemm/gemm.hpp"
+#include "deepgemm/grouped.hpp"
 #include "deepgemm/scaling.hpp"
 
 namespace deepgemm::bindings {
 
-// One scaled or plain operand: an array, (values, sf), or (values, sf, granularity).
+// What stands behind one scaled or plain operand: an array, (values, sf), or (values, sf,
+// granularity).
 struct Operand {
-  Array values;
-  std::optional<Array> sf;
-  std::optional<Granularity> granularity;
+  Array values, sf;              // sf: empty if there is none
   std::optional<double> factor;  // an sf given as a number: folded into alpha
-
-  ScaledView scaled_view() const;
 };
-Operand import_operand(nb::handle object, const char* name, const char* sf_name);
+// Writes `view`, which is new.
+Operand import_operand(nb::handle object, const char* name, const char* sf_name, ScaledView& view);
+// Nothing for None.
+Array import_optional(nb::handle object, const char* operand, std::optional<TensorView>& view);
+Array import_optional_output(nb::handle object, const char* operand, TensorView& view);
 // `alpha` times the factors that a and b were given as numbers.
-float import_alpha(nb::handle alpha, const Operand& a, const Operand& b);
+float fold_factors(double alpha, const Operand& a, const Operand& b);
 void require_rank_of(const TensorView& view, const char* operand, int rank, const char* shape);
 
 // (rows, k): positive integers, or None or 0 for "the whole extent".
 Granularity parse_granularity(nb::handle pair, const char* argument);
 // `granularity=` of a product: (rows, k) for both scaled operands, or one such pair (or None) each.
 // Replaces what the operands carry, and is of (rows, k) in every layout.
-void apply_granularity(nb::handle granularity, Operand& a, Operand& b);
+struct Granularities {
+  std::optional<Granularity> a, b;
+};
+Granularities parse_granularities(nb::handle granularity);
+void apply_granularities(const Granularities& given, ScaledView& a, ScaledView& b);
 // The granularity that an operand carries is its memory's, as quantize() saw it: made one of
 // (rows, k).
-void turn_granularities(Layout layout, Operand& a, Operand& b);
+void turn_granularities(Layout layout, ScaledView& a, ScaledView& b);
 
 Activation parse_activation(nb::handle activation);
 Layout parse_layout(nb::handle layout);
@@ -44,26 +50,47 @@ std::optional<Policy> parse_policy(nb::handle policy);
 
 // bfloat16, but float16 and float32 of an `a` of those.
 DType default_out_dtype(DType a);
-// What out_dtype= says, else out's own, else `fallback`; an `out` of another dtype is a TypeError.
-DType resolve_out_dtype(const std::optional<Array>& out, nb::handle out_dtype, DType fallback);
+// What out_dtype= says, else that of out if one is given, else `fallback`; an out of another dtype
+// is a TypeError.
+DType resolve_out_dtype(const Array& out, const TensorView& view, std::optional<DType> out_dtype,
+                        DType fallback);
 
-// Every argument of deepgemm.gemm but the stream and the output's allocation.
-struct GemmHandles {
-  nb::handle a, b, out, c, bias, activation, alpha, out_dtype, out_scale, layout, granularity;
+// The arrays of a product as the caller gave them: borrowed.
+struct ArrayHandles {
+  nb::handle a, b, out = Py_None, c = Py_None, bias = Py_None, groups = Py_None;
 };
 
-// Keeps the imported arrays alive beside the views that point into them.
+// Its other arguments, but the stream and how to compute; those that an operation lacks are None.
+struct OptionHandles {
+  nb::handle layout, alpha, out_dtype;
+  nb::handle activation = Py_None, granularity = Py_None, out_scale = Py_None;
+};
+struct ProductOptions {
+  Layout layout = Layout::nt;
+  double alpha = 1;
+  std::optional<DType> out_dtype;
+  Activation activation = Activation::none;
+  Granularities granularity;
+  float out_scale = 1;
+  // Of grouped products alone.
+  GroupForm form{};
+  std::int64_t alignment = 1;
+  std::optional<std::int64_t> expected_rows;
+};
+ProductOptions parse_options(const OptionHandles& handles);
+
+// The arguments of a product, and what stands behind their arrays.
 struct GemmCall {
+  // Imports everything; without an `out`, there is its shape and out_dtype to allocate it.
+  GemmCall(const ArrayHandles& arrays, const ProductOptions& options);
+
+  GemmArgs args;  // first: the others are made by writing it
   Operand a, b;
-  std::optional<Array> out, c, bias;
-  GemmArgs args;
+  Array out, c, bias;
   std::int64_t batch = 1, m = 0, n = 0;
   bool batched = false;  // out has rank 3
   DType out_dtype = DType::bfloat16;
 };
-// Imports everything; `out` stays unset if None was given, with its shape and out_dtype to allocate
-// it.
-GemmCall import_gemm(const GemmHandles& handles);
 // A new out where none was given, which `call.args` then has.
 std::optional<Output> allocate_out(GemmCall& call);
 

@@ -115,8 +115,8 @@ nb::tuple strides_of(const DeviceArray& array) {
 
 DeviceArray from_numpy(nb::handle source, nb::handle dtype, nb::handle device) {
   const Device place = device_from_index(parse_int(device, "device"));
-  const Array array = import_array(source, "array");
-  TensorView view = array.view;
+  TensorView view;
+  const Array array = import_array(source, "array", view);
   if (view.device.kind != DeviceKind::cpu) {
     throw ValueError(complaint("array", describe(view), "an array in host memory"));
   }
@@ -146,7 +146,7 @@ nb::object to_numpy(const DeviceArray& self) {
   Output output = allocate_numpy(view.dtype, view.shape.data(), view.rank);
   {
     const GilReleased released;
-    self.copy_to(output.array.view.data);
+    self.copy_to(output.view.data);
   }
   return output.object;
 }

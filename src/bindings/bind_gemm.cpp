@@ -20,9 +20,9 @@ using namespace nb::literals;
 
 nb::object gemm_of(const GemmArguments& arguments) {
   using enum GemmArguments::Index;
-  GemmCall call = import_call(arguments);
+  GemmCall call(arguments.arrays(), arguments.options());
   const Array& like = call.a.values;
-  CallOptions options = call_options(like.view.device);
+  CallOptions options = call_options(like.device);
   options.stream = find_stream(arguments.at[stream], like);
   const std::optional<Policy> chosen = parse_policy(arguments.at[policy]);
   if (chosen) options.policy = &*chosen;

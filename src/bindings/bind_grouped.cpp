@@ -10,11 +10,11 @@ namespace deepgemm::bindings {
 namespace {
 
 // Allocates out if there is none, computes, and hands it back.
-template <class Arguments, class Args>
-nb::object compute(const Arguments& arguments, GroupedCall<Args> call,
-                   void (*operation)(const Args&, const CallOptions&)) {
+template <class Arguments, auto operation>
+nb::object compute(const Arguments& arguments) {
+  typename Arguments::Call call(arguments.arrays(), arguments.options());
   const Array& like = call.a.values;
-  CallOptions options = call_options(like.view.device);
+  CallOptions options = call_options(like.device);
   options.stream = find_stream(arguments.at[Arguments::stream], like);
   options.accumulate_in_f64 =
       parse_flag(arguments.at[Arguments::accumulate_in_f64], "accumulate_in_f64");
@@ -30,10 +30,7 @@ nb::object compute(const Arguments& arguments, GroupedCall<Args> call,
 
 template <class Arguments, auto operation>
 PyObject* call_operation(PyObject*, PyObject* const* args, std::size_t count, PyObject* names) {
-  return guarded([&] {
-    const Arguments arguments(args, count, names);
-    return compute(arguments, import_call(arguments), operation);
-  });
+  return guarded([&] { return compute<Arguments, operation>(Arguments(args, count, names)); });
 }
 
 }  // namespace

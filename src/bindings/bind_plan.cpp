@@ -1,5 +1,4 @@
 // deepgemm.Plan: a type of its own, because a call of it must cost next to nothing.
-#include <array>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -21,11 +20,6 @@
 namespace deepgemm::bindings {
 namespace {
 
-// The arrays that a call of a plan gives, by the names that it gives them.
-struct GivenArrays {
-  nb::handle a, b, groups, out, c, bias, stream;
-};
-
 // What a plan keeps of the arguments that it was made with: no array.
 class Kept {
  public:
@@ -43,12 +37,18 @@ struct PlanObject {
 
 Kept& kept_of(PyObject* self) { return *reinterpret_cast<PlanObject*>(self)->kept; }
 
+// The arguments of a call of a plan: its arrays, by the names that it gives them.
+struct GivenArrays {
+  ArrayHandles arrays;
+  nb::handle stream;
+};
+
 GivenArrays read_dense(PyObject* const* args, std::size_t count, PyObject* names) {
   static const auto* const parameters =
       new Parameters("Plan", 2, 3, {{"a"}, {"b"}, {"out"}, {"c"}, {"bias"}, {"stream"}});
   nb::handle at[6];
   parameters->read(args, count, names, at);
-  return {at[0], at[1], {}, at[2], at[3], at[4], at[5]};
+  return {{at[0], at[1], at[2], at[3], at[4]}, at[5]};
 }
 
 GivenArrays read_grouped(PyObject* const* args, std::size_t count, PyObject* names) {
@@ -56,67 +56,22 @@ GivenArrays read_grouped(PyObject* const* args, std::size_t count, PyObject* nam
       "Plan", 3, 4, {{"a"}, {"b"}, {"groups"}, {"out"}, {"c"}, {"bias"}, {"stream"}});
   nb::handle at[7];
   parameters->read(args, count, names, at);
-  return {at[0], at[1], at[2], at[3], at[4], at[5], at[6]};
-}
-
-// An option by value: numbers (of any kind, arrays of one among them), sequences of them, words.
-nb::object frozen(nb::handle option) {
-  PyObject* x = option.ptr();
-  if (x == Py_None || PyBool_Check(x) || PyLong_CheckExact(x) || PyFloat_CheckExact(x) ||
-      PyUnicode_Check(x)) {
-    return nb::borrow(option);
-  }
-  if (PyTuple_Check(x) || PyList_Check(x)) {
-    nb::list items;
-    for (nb::handle item : nb::steal<nb::tuple>(PySequence_Tuple(x))) items.append(frozen(item));
-    return nb::tuple(items);
-  }
-  if (!PyNumber_Check(x)) return nb::borrow(option);
-  PyObject* number = PyIndex_Check(x) ? PyNumber_Index(x) : nullptr;
-  if (number == nullptr) {
-    PyErr_Clear();
-    number = PyNumber_Float(x);
-  }
-  if (number == nullptr) nb::raise_python_error();
-  return nb::steal(number);
+  return {{at[0], at[1], at[3], at[4], at[5], at[2]}, at[6]};
 }
 
 template <class Arguments>
 class KeptOf final : public Kept {
  public:
-  static constexpr bool grouped = !std::is_same_v<Arguments, GemmArguments>;
-
-  KeptOf(Plan made, const Arguments& given, DType out_dtype) : Kept(std::move(made)) {
-    for (std::size_t i = 0; i < Arguments::size; ++i) options_[i] = nb::none();
-    std::array<bool, Arguments::size> elsewhere{};  // arrays, and what the plan or a call has
-    for (auto i : {Arguments::a, Arguments::b, Arguments::out, Arguments::c, Arguments::out_dtype,
-                   Arguments::policy, Arguments::stream}) {
-      elsewhere[i] = true;
-    }
-    if constexpr (requires { Arguments::bias; }) elsewhere[Arguments::bias] = true;
-    if constexpr (grouped) elsewhere[vector_ = given.vector()] = true;
-    for (std::size_t i = 0; i < Arguments::size; ++i) {
-      if (!elsewhere[i]) options_[i] = frozen(given.at[i]);
-    }
-    options_[Arguments::out_dtype] = nb::cast(std::string(name(out_dtype)));
-  }
+  KeptOf(Plan made, const ProductOptions& options) : Kept(std::move(made)), options_(options) {}
 
   nb::object run(PyObject* const* args, std::size_t count, PyObject* names) const override {
+    constexpr bool grouped = !std::is_same_v<Arguments, GemmArguments>;
     const GivenArrays given =
         grouped ? read_grouped(args, count, names) : read_dense(args, count, names);
-    Arguments all;
-    for (std::size_t i = 0; i < Arguments::size; ++i) all.at[i] = options_[i];
-    all.at[Arguments::a] = given.a;
-    all.at[Arguments::b] = given.b;
-    all.at[Arguments::out] = given.out;
-    all.at[Arguments::c] = given.c;
-    if constexpr (grouped) all.at[vector_] = given.groups;
-    if constexpr (requires { Arguments::bias; }) {
-      all.at[Arguments::bias] = given.bias;
-    } else if (!given.bias.is_none()) {
+    if (!(requires { Arguments::bias; }) && !given.arrays.bias.is_none()) {
       throw ValueError(complaint("bias", "an argument", "none", "k_grouped_gemm takes no bias"));
     }
-    auto call = import_call(all);
+    typename Arguments::Call call(given.arrays, options_);
     const Array& like = call.a.values;
     const Stream stream = find_stream(given.stream, like);
     std::optional<Output> output = allocate_out(call);
@@ -124,12 +79,11 @@ class KeptOf final : public Kept {
       const GilReleased released;
       plan.run(call.args, stream);  // whoever calls a plan holds it
     }
-    return output ? finish(*output, like, stream) : nb::borrow(given.out);
+    return output ? finish(*output, like, stream) : nb::borrow(given.arrays.out);
   }
 
  private:
-  std::array<nb::object, Arguments::size> options_;
-  std::size_t vector_ = 0;
+  const ProductOptions options_;  // with the dtype of out
 };
 
 PyObject* call_plan(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
@@ -230,8 +184,10 @@ PyTypeObject* plan_type = nullptr;  // lives as long as the module
 
 template <class Arguments>
 nb::object make(const Arguments& given) {
-  auto call = import_call(given);
-  CallOptions options = call_options(call.a.values.view.device);
+  ProductOptions product = given.options();
+  typename Arguments::Call call(given.arrays(), product);
+  product.out_dtype = call.out_dtype;
+  CallOptions options = call_options(call.a.values.device);
   const std::optional<Policy> chosen = parse_policy(given.at[Arguments::policy]);
   if (chosen) options.policy = &*chosen;
   options.accumulate_in_f64 =
@@ -242,7 +198,7 @@ nb::object make(const Arguments& given) {
     const GilReleased released;  // it may compile a kernel
     plan = make_plan(call.args, options);
   }
-  auto kept = std::make_unique<KeptOf<Arguments>>(*std::move(plan), given, call.out_dtype);
+  auto kept = std::make_unique<KeptOf<Arguments>>(*std::move(plan), product);
   auto* made = reinterpret_cast<PlanObject*>(plan_type->tp_alloc(plan_type, 0));
   if (made == nullptr) nb::raise_python_error();
   made->call = &call_plan;

@@ -267,17 +267,19 @@ nb::dict to_dict(const ScaledView& operand) {
 }
 
 nb::tuple describe_array(nb::handle array, const char* operand) {
-  const Array imported = import_array(array, operand);
-  return nb::make_tuple(to_dict(imported.view),
-                        reinterpret_cast<std::uintptr_t>(imported.view.data));
+  TensorView view;
+  const Array imported = import_array(array, operand, view);
+  return nb::make_tuple(to_dict(view), reinterpret_cast<std::uintptr_t>(view.data));
 }
 
 nb::tuple describe_operands(nb::handle a, nb::handle b, nb::handle layout, nb::handle granularity) {
-  Operand first = import_operand(a, "a", "sfa"), second = import_operand(b, "b", "sfb");
-  turn_granularities(parse_layout(layout), first, second);
-  apply_granularity(granularity, first, second);
-  const Device where = first.values.view.device;
-  return nb::make_tuple(to_dict(first.scaled_view()), to_dict(second.scaled_view()),
+  ScaledView a_view, b_view;
+  const Operand first = import_operand(a, "a", "sfa", a_view);
+  const Operand second = import_operand(b, "b", "sfb", b_view);
+  turn_granularities(parse_layout(layout), a_view, b_view);
+  apply_granularities(parse_granularities(granularity), a_view, b_view);
+  const Device where = first.values.device;
+  return nb::make_tuple(to_dict(a_view), to_dict(b_view),
                         first.factor.value_or(1) * second.factor.value_or(1),
                         where.kind == DeviceKind::cuda ? where.index : -1);
 }

@@ -27,9 +27,8 @@ void require_matrices(const TensorView& view, const char* operand) {
 }
 
 // The factors that quantising `source` makes.
-Output allocate_scales(const Array& source, const Granularity& granularity,
+Output allocate_scales(const Array& source, const TensorView& view, const Granularity& granularity,
                        const ScaleExtents& extents) {
-  const TensorView& view = source.view;
   const bool fast = wants_fast_scales(granularity, extents);
   if (view.rank == 2) {
     return fast ? allocate_fast_scales(source, DType::float32, extents.rows, extents.k)
@@ -39,11 +38,11 @@ Output allocate_scales(const Array& source, const Granularity& granularity,
               : allocate_like(source, DType::float32, {view.shape[0], extents.rows, extents.k});
 }
 
-// A new array of the shape of `like`.
-Output allocate_same(const Array& like, DType dtype) {
-  const auto& shape = like.view.shape;
-  return like.view.rank == 2 ? allocate_like(like, dtype, {shape[0], shape[1]})
-                             : allocate_like(like, dtype, {shape[0], shape[1], shape[2]});
+// A new array of the shape of `like`, whose view it is.
+Output allocate_same(const Array& like, const TensorView& view, DType dtype) {
+  const auto& shape = view.shape;
+  return view.rank == 2 ? allocate_like(like, dtype, {shape[0], shape[1]})
+                        : allocate_like(like, dtype, {shape[0], shape[1], shape[2]});
 }
 
 nb::tuple granularity_tuple(const Granularity& granularity) {
@@ -56,8 +55,9 @@ nb::tuple granularity_tuple(const Granularity& granularity) {
 
 nb::tuple quantize_binding(nb::handle x, nb::handle granularity, nb::handle dtype,
                            nb::handle power_of_two, nb::handle amax_floor, nb::handle stream) {
-  const Array source = import_array(x, "x");
-  require_matrices(source.view, "x");
+  TensorView view;
+  const Array source = import_array(x, "x", view);
+  require_matrices(view, "x");
   QuantizeOptions options;
   options.granularity =
       granularity.is_none() ? per_tensor : parse_granularity(granularity, "granularity");
@@ -67,17 +67,16 @@ nb::tuple quantize_binding(nb::handle x, nb::handle granularity, nb::handle dtyp
   if (!is_float8(target)) {
     throw TypeError(complaint("dtype", std::string(name(target)), "float8_e4m3fn or float8_e5m2"));
   }
-  const int rank = source.view.rank;
-  const std::int64_t rows = source.view.shape[rank - 2], k = source.view.shape[rank - 1];
+  const std::int64_t rows = view.shape[view.rank - 2], k = view.shape[view.rank - 1];
   options.granularity = canonical(options.granularity, rows, k);
   const ScaleExtents extents = scale_extents(options.granularity, rows, k);
-  Output values = allocate_same(source, target);
-  Output sf = allocate_scales(source, options.granularity, extents);
-  CallOptions call = call_options(source.view.device);
+  Output values = allocate_same(source, view, target);
+  Output sf = allocate_scales(source, view, options.granularity, extents);
+  CallOptions call = call_options(view.device);
   call.stream = find_stream(stream, source);
   {
     const GilReleased released;
-    quantize(source.view, values.array.view, sf.array.view, options, call);
+    quantize(view, values.view, sf.view, options, call);
   }
   return nb::make_tuple(finish(values, source, call.stream), finish(sf, source, call.stream),
                         granularity_tuple(options.granularity));
@@ -102,34 +101,35 @@ class Factor {
 
 nb::object dequantize_binding(nb::handle q, nb::handle out, nb::handle out_dtype,
                               nb::handle granularity, nb::handle stream) {
-  Operand operand = import_operand(q, "values", "sf");
+  ScaledView scaled;
+  const Operand operand = import_operand(q, "values", "sf", scaled);
   std::optional<Factor> factor;
-  if (!operand.sf) {
+  if (!scaled.sf) {
     if (!operand.factor) {
       throw TypeError(
           complaint("q", "values without scale factors", "(values, sf), as quantize returns"));
     }
-    factor.emplace(operand.values.view, *operand.factor);
+    factor.emplace(scaled.values, *operand.factor);
   }
   if (!granularity.is_none()) {
-    operand.granularity = parse_granularity(granularity, "granularity");
+    scaled.granularity = parse_granularity(granularity, "granularity");
   }
-  const TensorView& view = operand.values.view;
-  require_matrices(view, "values");
-  std::optional<Array> given;
+  require_matrices(scaled.values, "values");
+  TensorView result;
+  Array given;
   std::optional<Output> made;
   if (out.is_none()) {
     const DType target = out_dtype.is_none() ? DType::float32 : parse_dtype(out_dtype, "out_dtype");
-    made = allocate_same(operand.values, target);
+    made = allocate_same(operand.values, scaled.values, target);
+    result = made->view;
   } else {
-    given = import_output(out, "out");
+    given = import_output(out, "out", result);
   }
-  CallOptions call = call_options(view.device);
+  CallOptions call = call_options(scaled.values.device);
   call.stream = find_stream(stream, operand.values);
   {
     const GilReleased released;
-    dequantize(factor ? factor->scaled_view() : operand.scaled_view(),
-               made ? made->array.view : given->view, call);
+    dequantize(factor ? factor->scaled_view() : scaled, result, call);
   }
   return made ? finish(*made, operand.values, call.stream) : nb::borrow(out);
 }

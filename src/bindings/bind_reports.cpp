@@ -81,9 +81,9 @@ nb::dict report_gemm(nb::handle a, nb::handle b, nb::handle out, nb::handle c, n
                      nb::handle activation, nb::handle alpha, nb::handle out_dtype,
                      nb::handle out_scale, nb::handle layout, nb::handle granularity,
                      nb::handle policy, nb::handle device, bool compile) {
-  GemmCall call = import_gemm(
-      {a, b, out, c, bias, activation, alpha, out_dtype, out_scale, layout, granularity});
-  if (!call.out) {
+  GemmCall call({a, b, out, c, bias},
+                parse_options({layout, alpha, out_dtype, activation, granularity, out_scale}));
+  if (!call.out.given()) {
     const Device where = call.args.a.values.device;
     call.args.out = call.batched
                         ? make_view(nullptr, call.out_dtype, {call.batch, call.m, call.n}, where)
@@ -140,10 +140,7 @@ nb::dict report_shape(nb::handle m_given, nb::handle n_given, nb::handle k_given
 
 nb::dict measure_call_binding(nb::handle a, nb::handle b, nb::handle out, nb::handle stream,
                               int calls, int samples) {
-  const nb::float_ alpha(1.0);
-  const nb::str layout("nt");
-  GemmCall call = import_gemm({a, b, out, nb::none(), nb::none(), nb::none(), alpha, nb::none(),
-                               nb::none(), layout, nb::none()});
+  const GemmCall call({a, b, out}, {});
   CallOptions options = call_options(call.args.a.values.device);
   options.stream = find_stream(stream, call.a.values);
   CallCost cost;

@@ -17,13 +17,18 @@ namespace {
 using namespace nb::literals;
 
 struct Given {
-  explicit Given(Array imported) : array(std::move(imported)), view(array.view) {}
-  Array array;
   TensorView view;
+  Array array;
 };
 
+Given import_given(nb::handle object, const char* operand) {
+  Given given;
+  given.array = import_array(object, operand, given.view);
+  return given;
+}
+
 Given import_matrices(nb::handle object, const char* operand) {
-  Given given(import_array(object, operand));
+  Given given = import_given(object, operand);
   if (given.view.rank != 3)
     require_rank_of(given.view, operand, 2, "[rows, K blocks], or 3, [G, rows, K blocks]");
   return given;
@@ -42,14 +47,15 @@ class Target {
   Target(nb::handle out, const Given& like, DType dtype, std::int64_t columns) : out_(out) {
     const auto& shape = like.view.shape;
     if (!out.is_none()) {
-      given_.emplace(import_output(out, "out"));
+      given_.emplace();
+      given_->array = import_output(out, "out", given_->view);
     } else if (like.view.rank == 2) {
       made_ = allocate_fast_scales(like.array, dtype, shape[0], columns);
     } else {
       made_ = allocate_fast_scales(like.array, dtype, shape[0], shape[1], columns);
     }
   }
-  const TensorView& view() const { return made_ ? made_->array.view : given_->view; }
+  const TensorView& view() const { return made_ ? made_->view : given_->view; }
   nb::object finished(const Given& like, Stream stream) {
     return made_ ? finish(*made_, like.array, stream) : nb::borrow(out_);
   }
@@ -93,7 +99,7 @@ std::vector<std::int64_t> parse_sizes(nb::handle sizes, const char* argument) {
 std::optional<KSizes> import_k_sizes(nb::handle k_sizes, nb::handle k_per_scale,
                                      std::optional<Given>& keep) {
   if (k_sizes.is_none()) return std::nullopt;
-  keep.emplace(import_array(k_sizes, "k_sizes"));
+  keep.emplace(import_given(k_sizes, "k_sizes"));
   return KSizes{keep->view, parse_integer(k_per_scale, "k_per_scale")};
 }
 
@@ -105,7 +111,7 @@ nb::object pack_binding(nb::handle sf, nb::handle out, nb::handle group_ends, nb
   PackGroups groups;
   groups.k = import_k_sizes(k_sizes, k_per_scale, sizes);
   if (!group_ends.is_none()) {
-    ends.emplace(import_array(group_ends, "group_ends"));
+    ends.emplace(import_given(group_ends, "group_ends"));
     groups.rows = RowEnds{ends->view, parse_integer(alignment, "alignment")};
   }
   std::int64_t columns = packed_blocks(source.view.shape[source.view.rank - 1]);

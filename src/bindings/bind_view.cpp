@@ -13,11 +13,12 @@ using namespace nb::literals;
 
 void make_view_object(View* self, nb::object array, nb::handle dtype) {
   const DType logical = parse_dtype(dtype, "dtype");
-  const Array given = import_array(array, "array");  // refuses a View that was never initialised
+  TensorView given, view;
+  import_array(array, "array", given);  // refuses a View that was never initialised
   nb::object stored =
       nb::isinstance<View>(array) ? nb::cast<const View&>(array, false).array : std::move(array);
-  const Array imported = import_array(stored, "array");
-  const DType found = imported.view.dtype;
+  import_array(stored, "array", view);
+  const DType found = view.dtype;
   if (size_in_bytes(found) != size_in_bytes(logical)) {
     throw TypeError(complaint("array", std::string(name(found)),
                               "elements of the size of " + std::string(name(logical))));
@@ -26,8 +27,8 @@ void make_view_object(View* self, nb::object array, nb::handle dtype) {
 }
 
 nb::dict inspect(nb::handle object) {
-  const Array array = import_array(object, "array");
-  const TensorView& view = array.view;
+  TensorView view;
+  const Array array = import_array(object, "array", view);
   nb::dict result;
   result["pointer"] = reinterpret_cast<std::uintptr_t>(view.data);
   result["dtype"] = std::string(name(view.dtype));
@@ -39,11 +40,12 @@ nb::dict inspect(nb::handle object) {
 }
 
 void import_five(nb::handle a, nb::handle b, nb::handle c, nb::handle d, nb::handle e) {
-  import_array(a, "a");
-  import_array(b, "b");
-  import_array(c, "c");
-  import_array(d, "d");
-  import_array(e, "e");
+  TensorView views[5];
+  import_array(a, "a", views[0]);
+  import_array(b, "b", views[1]);
+  import_array(c, "c", views[2]);
+  import_array(d, "d", views[3]);
+  import_array(e, "e", views[4]);
 }
 
 }  // namespace
@@ -61,8 +63,9 @@ void bind_view(nb::module_& module) {
           "shape", [](const View& view) { return view.array.attr("shape"); },
           nb::sig("def shape(self) -> tuple[int, ...]"))
       .def("__repr__", [](const View& view) {
-        return "deepgemm.view(" + describe(import_array(view.array, "array").view) + ", \"" +
-               std::string(name(view.dtype)) + "\")";
+        TensorView stored;
+        import_array(view.array, "array", stored);
+        return "deepgemm.view(" + describe(stored) + ", \"" + std::string(name(view.dtype)) + "\")";
       });
   module.def("inspect", &inspect, "array"_a.none(),
              nb::sig("def inspect(array: object) -> dict[str, typing.Any]"),

@@ -1,5 +1,6 @@
 // Element types: DLPack codes, names, and the dtype objects of the frameworks.
 #include <array>
+#include <bit>
 #include <utility>
 
 #include "bindings/errors.hpp"
@@ -66,17 +67,22 @@ std::string dtype_text(nb::handle dtype) {
   return last_word(nb::cast<std::string>(nb::str(dtype)));
 }
 
+[[noreturn]] void refuse(const dlpack::DataType& dtype, const char* operand) {
+  throw TypeError(complaint(operand, describe_code(dtype),
+                            "float8_e4m3fn, float8_e5m2, float8_e8m0fnu, bfloat16, float16, "
+                            "float32, float64 or an integer of 8 to 64 bits"));
+}
+
 }  // namespace
 
 DType dtype_of(const dlpack::DataType& dtype, const char* operand) {
   for (const Code& entry : codes) {
-    if (entry.code == dtype.code && entry.bits == dtype.bits && dtype.lanes == 1) {
+    const dlpack::DataType known{entry.code, entry.bits, 1};
+    if (std::bit_cast<std::uint32_t>(dtype) == std::bit_cast<std::uint32_t>(known)) {
       return entry.dtype;
     }
   }
-  throw TypeError(complaint(operand, describe_code(dtype),
-                            "float8_e4m3fn, float8_e5m2, float8_e8m0fnu, bfloat16, float16, "
-                            "float32, float64 or an integer of 8 to 64 bits"));
+  refuse(dtype, operand);
 }
 
 dlpack::Device dlpack_device(Device device) noexcept {

@@ -1,5 +1,6 @@
 #include "bindings/fast_call.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 
@@ -78,7 +79,12 @@ void Parameters::read(PyObject* const* args, std::size_t count, PyObject* names,
                       nb::handle* found) const {
   const auto given = static_cast<std::size_t>(PyVectorcall_NARGS(count));
   if (given > positional_) refuse_count(given);
-  for (std::size_t i = 0; i < given; ++i) found[i] = args[i];
+  std::copy(args, args + given, found);
+  if (names == nullptr && given >= required_) {
+    std::copy(fallbacks_.begin() + static_cast<std::ptrdiff_t>(given), fallbacks_.end(),
+              found + given);
+    return;
+  }
   for (std::size_t i = given; i < names_.size(); ++i) found[i] = nullptr;
   const std::size_t named =
       names == nullptr ? 0 : static_cast<std::size_t>(PyTuple_GET_SIZE(names));

@@ -9,6 +9,7 @@
 namespace deepgemm::bindings {
 
 struct GemmArguments {
+  using Call = GemmCall;
   enum Index : std::size_t {
     a,
     b,
@@ -28,14 +29,10 @@ struct GemmArguments {
   };
   GemmArguments() = default;
   GemmArguments(PyObject* const* args, std::size_t count, PyObject* names);
-  // All but the last three.
-  GemmHandles handles() const;
+  ArrayHandles arrays() const;
+  ProductOptions options() const;
 
   nb::handle at[size];  // borrowed
 };
-
-inline GemmCall import_call(const GemmArguments& arguments) {
-  return import_gemm(arguments.handles());
-}
 
 }  // namespace deepgemm::bindings

@@ -12,8 +12,21 @@
 
 namespace deepgemm::bindings {
 
+// As GemmCall.
+template <class Args>
+struct GroupedCall {
+  GroupedCall(const ArrayHandles& arrays, const ProductOptions& options);
+
+  Args args;
+  Operand a, b;
+  Array out, c, bias, groups;
+  DType out_dtype = DType::bfloat16;
+  std::vector<std::int64_t> shape;  // of out
+};
+
 // As `at[...]` of each: borrowed.
 struct GroupedArguments {
+  using Call = GroupedCall<GroupedArgs>;
   enum Index : std::size_t {
     a,
     b,
@@ -37,12 +50,13 @@ struct GroupedArguments {
   };
   GroupedArguments() = default;
   GroupedArguments(PyObject* const* args, std::size_t count, PyObject* names);
-  // The one that is given of the four that say whose rows are whose; ValueError otherwise.
-  Index vector() const;
+  ArrayHandles arrays() const;
+  ProductOptions options() const;
   nb::handle at[size];
 };
 
 struct MaskedArguments {
+  using Call = GroupedCall<MaskedArgs>;
   enum Index : std::size_t {
     a,
     b,
@@ -63,11 +77,13 @@ struct MaskedArguments {
   };
   MaskedArguments() = default;
   MaskedArguments(PyObject* const* args, std::size_t count, PyObject* names);
-  Index vector() const { return rows; }
+  ArrayHandles arrays() const;
+  ProductOptions options() const;
   nb::handle at[size];
 };
 
 struct KGroupedArguments {
+  using Call = GroupedCall<KGroupedArgs>;
   enum Index : std::size_t {
     a,
     b,
@@ -84,33 +100,20 @@ struct KGroupedArguments {
   };
   KGroupedArguments() = default;
   KGroupedArguments(PyObject* const* args, std::size_t count, PyObject* names);
-  Index vector() const { return k_sizes; }
+  ArrayHandles arrays() const;
+  ProductOptions options() const;
   nb::handle at[size];
 };
-
-// Keeps the imported arrays alive beside the views that point into them.
-template <class Args>
-struct GroupedCall {
-  Operand a, b;
-  Array groups;
-  std::optional<Array> out, c, bias;
-  Args args;
-  DType out_dtype = DType::bfloat16;
-  std::vector<std::int64_t> shape;  // of out
-};
-GroupedCall<GroupedArgs> import_call(const GroupedArguments& arguments);
-GroupedCall<MaskedArgs> import_call(const MaskedArguments& arguments);
-GroupedCall<KGroupedArgs> import_call(const KGroupedArguments& arguments);
 
 // A new out where none was given, which `call.args` then has.
 template <class Args>
 std::optional<Output> allocate_out(GroupedCall<Args>& call) {
-  if (call.out) return std::nullopt;
+  if (call.out.given()) return std::nullopt;
   const std::vector<std::int64_t>& s = call.shape;
   const Array& like = call.a.values;
   Output output = s.size() == 3 ? allocate_like(like, call.out_dtype, {s[0], s[1], s[2]})
                                 : allocate_like(like, call.out_dtype, {s[0], s[1]});
-  call.args.out = output.array.view;
+  call.args.out = output.view;
   return output;
 }
 

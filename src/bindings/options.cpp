@@ -1,6 +1,7 @@
 // Options of the calling thread: deepgemm.options() and set_options() write them, every call reads.
 #include <nanobind/stl/optional.h>
 
+#include <atomic>
 #include <map>
 #include <optional>
 
@@ -26,6 +27,9 @@ std::map<int, ThreadOptions>& thread_options() {
   thread_local std::map<int, ThreadOptions> options;
   return options;
 }
+
+// Whether any thread has set an option: most programs never do, and then none is looked up.
+std::atomic<bool> any_set{false};
 
 template <class T>
 T look_up(int device, std::optional<T> ThreadOptions::* field, T fallback) {
@@ -59,13 +63,14 @@ void set_options(nb::handle device, nb::handle num_sms, nb::handle pdl, nb::hand
     throw ValueError(complaint("num_sms", std::to_string(*options.num_sms), "0 (all) or more"));
   }
   thread_options()[parse_int(device, "device")] = options;
+  any_set = true;
 }
 
 }  // namespace
 
 CallOptions call_options(Device device) {
   CallOptions options;
-  if (thread_options().empty()) return options;
+  if (!any_set.load(std::memory_order_relaxed) || thread_options().empty()) return options;
   options.num_sms = look_up(device.index, &ThreadOptions::num_sms, 0);
   options.pdl = look_up(device.index, &ThreadOptions::pdl, false);
   options.constant_b = look_up(device.index, &ThreadOptions::constant_b, false);

@@ -1,6 +1,7 @@
 #include "bindings/scalars.hpp"
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -30,8 +31,9 @@ std::string found(nb::handle value) {
 bool is_number(nb::handle object) {
   if (PyFloat_Check(object.ptr()) || PyLong_Check(object.ptr())) return true;
   // NumPy's scalars are the only other ones with a float() that are not arrays.
-  const std::string_view name = Py_TYPE(object.ptr())->tp_name;
-  return name.starts_with("numpy.") && name != "numpy.ndarray" &&
+  const char* const type = Py_TYPE(object.ptr())->tp_name;
+  if (std::strncmp(type, "numpy.", 6) != 0) return false;  // before the length of a longer name
+  return std::string_view(type) != "numpy.ndarray" &&
          Py_TYPE(object.ptr())->tp_as_number != nullptr &&
          Py_TYPE(object.ptr())->tp_as_number->nb_float != nullptr &&
          !nb::hasattr(object, "__setitem__");

@@ -34,7 +34,7 @@ Stream from_object(nb::handle stream) {
 
 Stream find_stream(nb::handle stream, const Array& array) {
   if (!stream.is_none()) return from_object(stream);
-  const Device device = array.view.device;
+  const Device device = array.device;
   if (device.kind == DeviceKind::cpu) return nullptr;
   if (array.type->framework == Framework::exchange) {
     void* current = nullptr;

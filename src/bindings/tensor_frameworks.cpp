@@ -118,16 +118,14 @@ nb::object loaded_module(const char* name) {
   return nb::module_::import_("sys").attr("modules")[name];
 }
 
-Array import_numpy(nb::handle object, const ArrayType&, const char* operand) {
+nb::object import_numpy(nb::handle object, const char* operand, TensorView& view) {
   static PyObject* const attribute = PyUnicode_InternFromString("__array_struct__");
-  Array array;
-  array.owner = nb::steal(PyObject_GetAttr(object.ptr(), attribute));
-  if (!array.owner.is_valid()) refuse_capsule(object, operand, take_python_error());
+  nb::object owner = nb::steal(PyObject_GetAttr(object.ptr(), attribute));
+  if (!owner.is_valid()) refuse_capsule(object, operand, take_python_error());
   const auto* source =
-      static_cast<const ArrayInterface*>(PyCapsule_GetPointer(array.owner.ptr(), nullptr));
+      static_cast<const ArrayInterface*>(PyCapsule_GetPointer(owner.ptr(), nullptr));
   if (source == nullptr) refuse_capsule(object, operand, take_python_error());
   require_rank(source->rank, operand);
-  TensorView& view = array.view;
   if (!plain_dtype(source->kind, source->item_bytes, view.dtype)) {
     view.dtype = dtype_by_object(object.attr("dtype"), operand);
   }
@@ -146,15 +144,13 @@ Array import_numpy(nb::handle object, const ArrayType&, const char* operand) {
   }
   view.data = source->data;
   view.read_only = (source->flags & flag_writable) == 0;
-  return array;
+  return owner;
 }
 
-Array import_cupy(nb::handle object, const ArrayType&, const char* operand) {
+nb::object import_cupy(nb::handle object, const char* operand, TensorView& view) {
   // Why not __dlpack__: CuPy exports no float8, and 264 ns against 730 ns (measured, CuPy 14.2).
   const nb::object memory = object.attr("data");
   const nb::object shape = object.attr("shape"), strides = object.attr("strides");
-  Array array;
-  TensorView& view = array.view;
   view.dtype = dtype_by_object(object.attr("dtype"), operand);
   view.rank = static_cast<std::int32_t>(PyTuple_GET_SIZE(shape.ptr()));
   require_rank(view.rank, operand);
@@ -165,47 +161,44 @@ Array import_cupy(nb::handle object, const ArrayType&, const char* operand) {
   }
   view.data = reinterpret_cast<void*>(nb::cast<std::uintptr_t>(memory.attr("ptr")));
   view.device = {DeviceKind::cuda, nb::cast<std::int32_t>(memory.attr("device_id"))};
-  return array;
+  return {};
 }
 
-Array import_capsule(nb::handle object, const ArrayType& type, const char* operand) {
-  Array array;
+nb::object import_capsule(nb::handle object, const ArrayType& type, const char* operand,
+                          TensorView& view) {
+  nb::object owner;
   try {
     if (type.framework == Framework::jax) object.attr("block_until_ready")();
-    array.owner = request_capsule(object, type.framework, operand);
+    owner = request_capsule(object, type.framework, operand);
   } catch (nb::python_error& error) {
     const std::string kind = nb::cast<std::string>(nb::str(error.type().attr("__name__")));
     error.restore();
     refuse_capsule(object, operand, kind + ": " + take_python_error());
   }
   // The capsule keeps its name: we borrow, and its destructor calls the producer's deleter.
-  PyObject* capsule = array.owner.ptr();
+  PyObject* capsule = owner.ptr();
   if (PyCapsule_IsValid(capsule, dlpack::versioned_capsule_name)) {
     const auto* managed = static_cast<const dlpack::ManagedTensorVersioned*>(
         PyCapsule_GetPointer(capsule, dlpack::versioned_capsule_name));
     if (managed->version.major != 1) {
       refuse_capsule(object, operand, "DLPack version " + std::to_string(managed->version.major));
     }
-    array.view = view_of(managed->tensor, operand);
-    array.view.read_only = (managed->flags & dlpack::flag_read_only) != 0;
+    read_tensor(managed->tensor, operand, view);
+    view.read_only = (managed->flags & dlpack::flag_read_only) != 0;
   } else if (PyCapsule_IsValid(capsule, dlpack::capsule_name)) {
     const auto* managed = static_cast<const dlpack::ManagedTensor*>(
         PyCapsule_GetPointer(capsule, dlpack::capsule_name));
-    array.view = view_of(managed->tensor, operand);
+    read_tensor(managed->tensor, operand, view);
   } else {
     refuse_capsule(object, operand, "__dlpack__ returned no fresh DLPack capsule");
   }
-  if (type.framework == Framework::jax) array.view.read_only = true;
-  if (type.is_torch) refuse_negative(object, array.view, operand);
-  return array;
+  if (type.framework == Framework::jax) view.read_only = true;
+  if (type.is_torch && may_be_negative(view.dtype)) refuse_negative(object, view, operand);
+  return owner;
 }
 
 void refuse_negative(nb::handle object, const TensorView& view, const char* operand) {
-  // Only parts of complex tensors have the bit. Torch refuses to read such a tensor as another
-  // dtype, so float8 and bfloat16 need no look, which costs some 50 ns; and the parts lie two
-  // elements apart, so that neither does what has an odd stride.
-  const DType dtype = view.dtype;
-  if (dtype != DType::float32 && dtype != DType::float16 && dtype != DType::float64) return;
+  // The parts lie two elements apart, so that what has an odd stride needs no look either.
   for (int i = 0; i < view.rank; ++i) {
     if (view.shape[i] > 1 && view.strides[i] % 2 != 0) return;
   }

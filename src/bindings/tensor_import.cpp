@@ -3,6 +3,7 @@
 #include <memory>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "bindings/device_array.hpp"
@@ -40,13 +41,23 @@ const dlpack::ExchangeApi* exchange_api(PyTypeObject* type) {
   return reinterpret_cast<const dlpack::ExchangeApi*>(header);
 }
 
+// Called itself, it costs a third less than the attribute.
+const PyGetSetDef* requires_grad_of(PyTypeObject* type) {
+  if (type->tp_getattro != PyObject_GenericGetAttr) return nullptr;
+  const nb::handle handle(reinterpret_cast<PyObject*>(type));
+  const nb::object attribute = nb::getattr(handle, "requires_grad", nb::none());
+  if (Py_TYPE(attribute.ptr()) != &PyGetSetDescr_Type) return nullptr;
+  return reinterpret_cast<PyGetSetDescrObject*>(attribute.ptr())->d_getset;
+}
+
 ArrayType classify(PyTypeObject* type) {
   const Framework framework = framework_by_name(type);
   const bool is_torch = framework == Framework::torch;
+  const PyGetSetDef* requires_grad = is_torch ? requires_grad_of(type) : nullptr;
   if (const dlpack::ExchangeApi* api = exchange_api(type)) {
-    return {Framework::exchange, api, is_torch};
+    return {Framework::exchange, api, is_torch, requires_grad};
   }
-  return {framework, nullptr, is_torch};
+  return {framework, nullptr, is_torch, requires_grad};
 }
 
 // Subclasses of NumPy's array that mean more, or something else, than their memory says.
@@ -117,6 +128,13 @@ void set_row_major(TensorView& view) {
   }
 }
 
+// Four at most: a loop that the compiler unrolls, where it would call memcpy.
+void copy_extents(const std::int64_t* extents, int rank, std::array<std::int64_t, max_rank>& into) {
+  for (int i = 0; i < max_rank; ++i) {
+    if (i < rank) into[i] = extents[i];
+  }
+}
+
 // Views and DeviceArrays made by __new__ alone hold nothing.
 void require_initialised(nb::handle object, const char* operand) {
   if (nb::inst_ready(object)) return;
@@ -125,65 +143,113 @@ void require_initialised(nb::handle object, const char* operand) {
 }
 
 // A tensor whose storage does not exist (torch's FakeTensor, a meta tensor) has a null pointer.
-void require_memory(const TensorView& view, const char* operand) {
-  if (view.data == nullptr && view.size() > 0) {
-    throw TypeError(complaint(operand, "a fake or meta tensor (its data pointer is null)",
-                              "a tensor with memory"));
-  }
+[[noreturn]] void refuse_fake(const char* operand) {
+  throw TypeError(complaint(operand, "a fake or meta tensor (its data pointer is null)",
+                            "a tensor with memory"));
 }
 
-Array import_exchange(nb::handle object, const ArrayType& type, const char* operand) {
-  Array array;
-  dlpack::Tensor tensor;
-  if (type.api->tensor_from_object != nullptr) {
-    if (type.api->tensor_from_object(object.ptr(), &tensor) != 0) {
-      throw TypeError(complaint(operand, type_name_of(object) + ": " + take_python_error(),
-                                "a dense tensor with memory"));
-    }
-    array.view = view_of(tensor, operand);  // copies the borrowed shape and strides
-    if (type.is_torch) refuse_negative(object, array.view, operand);
-    return array;
+[[noreturn]] void refuse_device(const dlpack::Device& device, const char* operand) {
+  throw ValueError(
+      complaint(operand, "DLPack device type " + std::to_string(device.type), "CPU or CUDA"));
+}
+
+[[noreturn]] void refuse_rank(std::int64_t rank, const char* operand) {
+  throw ValueError(complaint(operand, "rank " + std::to_string(rank),
+                             "rank " + std::to_string(max_rank) + " at most"));
+}
+
+}  // namespace
+
+void require_rank(std::int64_t rank, const char* operand) {
+  if (rank > max_rank || rank < 0) refuse_rank(rank, operand);
+}
+
+void read_tensor(const dlpack::Tensor& tensor, const char* operand, TensorView& view) {
+  require_rank(tensor.rank, operand);
+  view.dtype = dtype_of(tensor.dtype, operand);
+  view.rank = tensor.rank;
+  copy_extents(tensor.shape, tensor.rank, view.shape);
+  if (tensor.strides != nullptr) {
+    copy_extents(tensor.strides, tensor.rank, view.strides);
+  } else {
+    set_row_major(view);
   }
+  switch (tensor.device.type) {
+    case dlpack::device_cpu:
+    case dlpack::cuda_host:
+      view.device = {DeviceKind::cpu, 0};
+      break;
+    case dlpack::device_cuda:
+    case dlpack::cuda_managed:
+      view.device = {DeviceKind::cuda, tensor.device.index};
+      break;
+    default:
+      refuse_device(tensor.device, operand);
+  }
+  if (tensor.data != nullptr) view.data = static_cast<char*>(tensor.data) + tensor.byte_offset;
+  if (view.data == nullptr && view.size() > 0) refuse_fake(operand);
+}
+
+namespace {
+
+[[noreturn]] void refuse_export(nb::handle object, const char* operand) {
+  throw TypeError(complaint(operand, type_name_of(object) + ": " + take_python_error(),
+                            "a dense tensor with memory"));
+}
+
+// The owner of the memory.
+nb::object import_managed(nb::handle object, const ArrayType& type, const char* operand,
+                          TensorView& view) {
   dlpack::ManagedTensorVersioned* managed = nullptr;
-  if (type.api->managed_from_object(object.ptr(), &managed) != 0) {
-    throw TypeError(complaint(operand, type_name_of(object) + ": " + take_python_error(),
-                              "a dense tensor with memory"));
-  }
-  array.owner = nb::capsule(managed, [](void* pointer) noexcept {
+  if (type.api->managed_from_object(object.ptr(), &managed) != 0) refuse_export(object, operand);
+  nb::object owner = nb::capsule(managed, [](void* pointer) noexcept {
     auto* tensor_to_free = static_cast<dlpack::ManagedTensorVersioned*>(pointer);
     if (tensor_to_free->deleter != nullptr) tensor_to_free->deleter(tensor_to_free);
   });
-  array.view = view_of(managed->tensor, operand);
-  array.view.read_only = (managed->flags & dlpack::flag_read_only) != 0;
-  if (type.is_torch) refuse_negative(object, array.view, operand);
-  return array;
+  read_tensor(managed->tensor, operand, view);
+  view.read_only = (managed->flags & dlpack::flag_read_only) != 0;
+  return owner;
 }
 
-Array import_view(nb::handle object, const char* operand) {
-  require_initialised(object, operand);
-  const View& view = nb::cast<const View&>(object, false);
-  Array array = import_array(view.array, operand);
-  if (size_in_bytes(array.view.dtype) != size_in_bytes(view.dtype)) {
-    throw TypeError(complaint(operand,
-                              "a view as " + std::string(name(view.dtype)) + " over " +
-                                  std::string(name(array.view.dtype)),
-                              "elements of the same size"));
+nb::object import_exchange(nb::handle object, const ArrayType& type, const char* operand,
+                           TensorView& view) {
+  nb::object owner;
+  if (type.api->tensor_from_object != nullptr) {
+    dlpack::Tensor tensor;
+    if (type.api->tensor_from_object(object.ptr(), &tensor) != 0) refuse_export(object, operand);
+    read_tensor(tensor, operand, view);  // copies the borrowed shape and strides
+  } else {
+    owner = import_managed(object, type, operand, view);
   }
-  array.view.dtype = view.dtype;
+  if (type.is_torch && may_be_negative(view.dtype)) refuse_negative(object, view, operand);
+  return owner;
+}
+
+Array import_view(nb::handle object, const char* operand, TensorView& view) {
+  require_initialised(object, operand);
+  const View& given = *nb::inst_ptr<View>(object);
+  Array array = import_array(given.array, operand, view);
+  if (size_in_bytes(view.dtype) != size_in_bytes(given.dtype)) {
+    throw TypeError(complaint(
+        operand,
+        "a view as " + std::string(name(given.dtype)) + " over " + std::string(name(view.dtype)),
+        "elements of the same size"));
+  }
+  view.dtype = given.dtype;
   return array;
 }
 
-const ArrayType& array_type(nb::handle object, const char* operand) {
-  // Why: one entry per exact type, with its type kept alive; the last one is tried first because
-  // the operands of a call are mostly of one type. The GIL guards both. A program that makes types
-  // without end starts over at the limit, so that they can be freed.
+// One entry per exact type, with its type kept alive; the last one is tried first because the
+// operands of a call are mostly of one type. The GIL guards both.
+PyTypeObject* last_type = nullptr;
+const ArrayType* last = nullptr;
+
+// A program that makes types without end starts over at the limit, so that they can be freed.
+[[gnu::noinline]] const ArrayType& find_type(nb::handle object, const char* operand) {
   using Types = std::unordered_map<PyTypeObject*, const ArrayType*>;
   constexpr std::size_t most_types = 256;
   static auto* const types = new Types();
-  static PyTypeObject* last_type = nullptr;
-  static const ArrayType* last = nullptr;
   PyTypeObject* type = Py_TYPE(object.ptr());
-  if (last_type == type) return *last;
   const auto found = types->find(type);
   if (found != types->end()) {
     last_type = type;
@@ -199,14 +265,34 @@ const ArrayType& array_type(nb::handle object, const char* operand) {
   return entry;
 }
 
-}  // namespace
-
-void require_rank(std::int64_t rank, const char* operand) {
-  if (rank > max_rank || rank < 0) {
-    throw ValueError(complaint(operand, "rank " + std::to_string(rank),
-                               "rank " + std::to_string(max_rank) + " at most"));
-  }
+const ArrayType& array_type(nb::handle object, const char* operand) {
+  return last_type == Py_TYPE(object.ptr()) ? *last : find_type(object, operand);
 }
+
+// The owner of the memory, if that is not the object.
+nb::object import_memory(nb::handle object, const ArrayType& type, const char* operand,
+                         TensorView& view) {
+  switch (type.framework) {
+    case Framework::exchange:
+      return import_exchange(object, type, operand, view);
+    case Framework::numpy:
+      return import_numpy(object, operand, view);
+    case Framework::cupy:
+      return import_cupy(object, operand, view);
+    case Framework::device_array:
+      require_initialised(object, operand);
+      view = nb::inst_ptr<DeviceArray>(object)->view();
+      return {};
+    case Framework::view:
+    case Framework::jax:
+    case Framework::torch:
+    case Framework::other:
+      break;
+  }
+  return import_capsule(object, type, operand, view);
+}
+
+}  // namespace
 
 nb::tuple extents_tuple(const std::int64_t* extents, int rank) {
   nb::list list;
@@ -214,83 +300,42 @@ nb::tuple extents_tuple(const std::int64_t* extents, int rank) {
   return nb::tuple(list);
 }
 
-TensorView view_of(const dlpack::Tensor& tensor, const char* operand) {
-  require_rank(tensor.rank, operand);
-  TensorView view;
-  view.dtype = dtype_of(tensor.dtype, operand);
-  view.rank = tensor.rank;
-  for (int i = 0; i < tensor.rank; ++i) view.shape[i] = tensor.shape[i];
-  if (tensor.strides != nullptr) {
-    for (int i = 0; i < tensor.rank; ++i) view.strides[i] = tensor.strides[i];
-  } else {
-    set_row_major(view);
-  }
-  switch (tensor.device.type) {
-    case dlpack::device_cpu:
-    case dlpack::cuda_host:
-      view.device = {DeviceKind::cpu, 0};
-      break;
-    case dlpack::device_cuda:
-    case dlpack::cuda_managed:
-      view.device = {DeviceKind::cuda, tensor.device.index};
-      break;
-    default:
-      throw ValueError(complaint(
-          operand, "DLPack device type " + std::to_string(tensor.device.type), "CPU or CUDA"));
-  }
-  if (tensor.data != nullptr) view.data = static_cast<char*>(tensor.data) + tensor.byte_offset;
-  require_memory(view, operand);
-  return view;
-}
-
-Array import_array(nb::handle object, const char* operand) {
+Array import_array(nb::handle object, const char* operand, TensorView& view) {
   const ArrayType& type = array_type(object, operand);
-  Array array;
-  switch (type.framework) {
-    case Framework::exchange:
-      array = import_exchange(object, type, operand);
-      break;
-    case Framework::numpy:
-      array = import_numpy(object, type, operand);
-      break;
-    case Framework::cupy:
-      array = import_cupy(object, type, operand);
-      break;
-    case Framework::view:
-      return import_view(object, operand);
-    case Framework::device_array:
-      require_initialised(object, operand);
-      array.view = nb::cast<const DeviceArray&>(object, false).view();
-      break;
-    case Framework::jax:
-    case Framework::torch:
-    case Framework::other:
-      array = import_capsule(object, type, operand);
-      break;
-  }
-  array.type = &type;
-  array.source = nb::borrow(object);
-  return array;
+  if (type.framework == Framework::view) return import_view(object, operand, view);
+  nb::object owner = import_memory(object, type, operand, view);
+  return {&type, view.device, nb::borrow(object), std::move(owner)};
 }
 
-Array import_output(nb::handle object, const char* operand) {
-  Array array = import_array(object, operand);
+namespace {
+
+bool requires_grad(const Array& array) {
+  static PyObject* const name = PyUnicode_InternFromString("requires_grad");
+  PyObject* const source = array.source.ptr();
+  const PyGetSetDef* known = array.type->requires_grad;
+  const nb::object answer = nb::steal(known != nullptr ? known->get(source, known->closure)
+                                                       : PyObject_GetAttr(source, name));
+  if (!answer.is_valid()) PyErr_Clear();
+  return answer.ptr() == Py_True;
+}
+
+}  // namespace
+
+Array import_output(nb::handle object, const char* operand, TensorView& view) {
+  Array array = import_array(object, operand, view);
   const Framework framework = array.type->framework;
   if (framework == Framework::jax) {
     throw TypeError(
         complaint(operand, "a jax array, which is immutable", "no out: a new array is returned"));
   }
   if (framework == Framework::exchange || framework == Framework::torch) {
-    static PyObject* const attribute = PyUnicode_InternFromString("requires_grad");
-    const nb::object requires_grad = nb::steal(PyObject_GetAttr(array.source.ptr(), attribute));
-    if (!requires_grad.is_valid()) PyErr_Clear();
-    if (requires_grad.ptr() == Py_True) {
+    if (requires_grad(array)) {
       throw ValueError(complaint(operand, "a tensor that requires grad",
                                  "one that does not: pass out.detach()",
                                  "results are written without autograd"));
     }
   }
-  if (array.view.read_only) {
+  if (view.read_only) {
     throw ValueError(complaint(operand, "a read-only array", "a writable one"));
   }
   return array;

@@ -32,16 +32,20 @@ enum class Framework : std::uint8_t {
 struct ArrayType {
   Framework framework = Framework::other;
   const dlpack::ExchangeApi* api = nullptr;
-  bool is_torch = false;  // also with the exchange API
+  bool is_torch = false;                       // also with the exchange API
+  const PyGetSetDef* requires_grad = nullptr;  // the attribute, where it is one written in C
   friend bool operator==(const ArrayType&, const ArrayType&) = default;
 };
 
-// Holds its object: a list of the caller's may lose it while the GIL is released.
+// What stands behind a view. Holds its object: a list of the caller's may lose it while the GIL is
+// released.
 struct Array {
-  TensorView view;
-  const ArrayType* type = nullptr;  // of `source`
-  nb::object source;                // the framework's object: inside a view, the viewed one
-  nb::object owner;                 // what keeps the memory exported, if the source alone does not
+  bool given() const { return type != nullptr; }
+
+  const ArrayType* type = nullptr;  // of `source`; null: no array
+  Device device;
+  nb::object source;  // the framework's object: inside a view, the viewed one
+  nb::object owner;   // what keeps the memory exported, if the source alone does not
 };
 
 // A logical dtype over an array that stores it as integers of the same size.
@@ -50,10 +54,12 @@ struct View {
   DType dtype = DType::uint8;
 };
 
-// `operand` names the array in errors. Throws TypeError for what is no array or has no memory.
-Array import_array(nb::handle object, const char* operand);
+// Writes `view`, which is new: in its place among the arguments of an operation, since a copy of
+// each costs as much as the rest of the import. `operand` names the array in errors. Throws
+// TypeError for what is no array or has no memory.
+Array import_array(nb::handle object, const char* operand, TensorView& view);
 // The same for an array that will be written: refuses what cannot be (jax, requires_grad).
-Array import_output(nb::handle object, const char* operand);
+Array import_output(nb::handle object, const char* operand, TensorView& view);
 
 DType dtype_of(const dlpack::DataType& dtype, const char* operand);
 dlpack::DataType dlpack_type(DType dtype) noexcept;
@@ -70,11 +76,18 @@ nb::object loaded_module(const char* name);
 // Shared by the files of this folder.
 void require_rank(std::int64_t rank, const char* operand);  // max_rank at most
 nb::tuple extents_tuple(const std::int64_t* extents, int rank);
-TensorView view_of(const dlpack::Tensor& tensor, const char* operand);
-// PyTorch's lazy negation (x.conj().imag) is a bit of the tensor that no export carries.
+void read_tensor(const dlpack::Tensor& tensor, const char* operand, TensorView& view);
+// PyTorch's lazy negation (x.conj().imag) is a bit of the tensor that no export carries. Only parts
+// of complex tensors have it, and torch refuses to read such a tensor as another dtype, so that
+// float8 and bfloat16 need no look, which costs some 50 ns.
+inline bool may_be_negative(DType dtype) {
+  return dtype == DType::float32 || dtype == DType::float16 || dtype == DType::float64;
+}
 void refuse_negative(nb::handle object, const TensorView& view, const char* operand);
-Array import_numpy(nb::handle object, const ArrayType& type, const char* operand);
-Array import_cupy(nb::handle object, const ArrayType& type, const char* operand);
-Array import_capsule(nb::handle object, const ArrayType& type, const char* operand);
+// Each writes `view` and returns the owner of its memory, if that is not the object.
+nb::object import_numpy(nb::handle object, const char* operand, TensorView& view);
+nb::object import_cupy(nb::handle object, const char* operand, TensorView& view);
+nb::object import_capsule(nb::handle object, const ArrayType& type, const char* operand,
+                          TensorView& view);
 
 }  // namespace deepgemm::bindings

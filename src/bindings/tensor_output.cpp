@@ -20,8 +20,10 @@ nb::tuple to_tuple(const Shape& shape) {
 }
 
 Output import_result(nb::object object) {
-  Array array = import_array(object, "out");
-  return {std::move(object), std::move(array)};
+  Output output;
+  output.array = import_array(object, "out", output.view);
+  output.object = std::move(object);
+  return output;
 }
 
 Output viewed_as(nb::object storage, DType dtype) {
@@ -64,7 +66,7 @@ void set_error(void* context, const char*, const char* message) {
 Output allocate_exchange(const Array& like, DType dtype, Shape shape) {
   const dlpack::ExchangeApi& api = *like.type->api;
   dlpack::Tensor prototype;
-  prototype.device = dlpack_device(like.view.device);
+  prototype.device = dlpack_device(like.device);
   prototype.rank = static_cast<std::int32_t>(shape.size());
   prototype.dtype = dlpack_type(dtype);
   prototype.shape = shape.data();
@@ -101,7 +103,7 @@ class CupyDevice {
 };
 
 Output allocate_cupy(const Array& like, DType dtype, const Shape& shape) {
-  const CupyDevice device(like.view.device.index);
+  const CupyDevice device(like.device.index);
   const nb::object empty = loaded_module("cupy").attr("empty");
   if (is_extension_dtype(dtype)) {
     // CuPy knows bfloat16 if ml_dtypes is there, and no float8.
@@ -121,7 +123,7 @@ Output allocate_torch(const Array& like, DType dtype, const Shape& shape) {
 }
 
 Output allocate_own(const Array& like, DType dtype, const Shape& shape) {
-  return import_result(nb::cast(DeviceArray(shape, dtype, like.view.device)));
+  return import_result(nb::cast(DeviceArray(shape, dtype, like.device)));
 }
 
 Output allocate(const Array& like, DType dtype, const Shape& shape) {
@@ -191,7 +193,7 @@ Output allocate_fast_scales(const Array& like, DType dtype, std::int64_t groups,
 
 nb::object finish(Output& output, const Array& like, Stream stream) {
   if (like.type->framework != Framework::jax) return std::move(output.object);
-  const Device device = like.view.device;
+  const Device device = like.device;
   if (device.kind == DeviceKind::cuda) {
     const GilReleased released;
     synchronize_stream(stream, device.index);

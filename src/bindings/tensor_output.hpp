@@ -10,6 +10,7 @@ namespace deepgemm::bindings {
 
 struct Output {
   nb::object object;  // what the caller gets, after finish()
+  TensorView view;
   Array array;
 };
 

@@ -8,8 +8,6 @@
 namespace deepgemm::plan {
 namespace {
 
-enum class Operation : std::uint8_t { gemm, grouped, masked, k_grouped };
-
 // Odd numbers without a pattern (the SplitMix64 generator's), one for each word.
 struct Multipliers {
   std::uint64_t of[128];
@@ -28,6 +26,37 @@ constexpr Multipliers make_multipliers() {
 }
 constexpr Multipliers multipliers = make_multipliers();
 
+}  // namespace
+
+// Writes the words one after the other, and their hash: their sum, each times its multiplier, whose
+// top bits are good. Why not hash_bytes(): its multiplications wait for each other.
+class Signature::Writer {
+ public:
+  explicit Writer(Signature& signature) noexcept : signature_(signature) {}
+  ~Writer() {
+    signature_.size_ = size_;
+    signature_.hash_ = sum_ + size_;
+  }
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+
+  void add(std::uint64_t word) noexcept {
+    static_assert(capacity <= std::size(multipliers.of));
+    signature_.words_[size_] = word;
+    sum_ += word * multipliers.of[size_++];
+  }
+  void refuse() noexcept { signature_.refuse(); }
+
+ private:
+  Signature& signature_;
+  std::size_t size_ = 0;
+  std::uint64_t sum_ = 0;
+};
+
+namespace {
+
+enum class Operation : std::uint8_t { gemm, grouped, masked, k_grouped };
+
 // Fields of the first two words, each as wide as its type, so that no two calls share one.
 constexpr int layout_bit = 8, activation_bit = 16, flags_bit = 24, form_bit = 32;
 
@@ -39,7 +68,7 @@ std::uint64_t kind_of_scale(float scale) {
 
 // One array. Strides of dimensions with one element mean nothing. Host memory is computed wherever
 // it lies; whether an input may be written matters to nobody.
-void add_array(Signature& signature, Role role, const TensorView& view) {
+inline void add_array(Signature::Writer& signature, Role role, const TensorView& view) {
   if (static_cast<unsigned>(view.rank) > static_cast<unsigned>(max_rank)) {
     return signature.refuse();
   }
@@ -52,24 +81,23 @@ void add_array(Signature& signature, Role role, const TensorView& view) {
                      static_cast<std::uint32_t>(on_gpu) << 20 |
                      static_cast<std::uint32_t>(view.data == nullptr) << 21 |
                      static_cast<std::uint32_t>(role == Role::out && view.read_only) << 22;
-  std::uint64_t* word = signature.end();
-  *word++ = small | static_cast<std::uint64_t>(static_cast<std::uint32_t>(view.device.index)) << 32;
+  signature.add(small | static_cast<std::uint64_t>(static_cast<std::uint32_t>(view.device.index))
+                            << 32);
   for (int i = 0; i < view.rank; ++i) {
     const std::int64_t extent = view.shape[i], stride = view.strides[i];
-    *word++ = static_cast<std::uint64_t>(extent);
-    *word++ = static_cast<std::uint64_t>(extent == 1 ? 0 : stride);
+    signature.add(static_cast<std::uint64_t>(extent));
+    signature.add(static_cast<std::uint64_t>(extent == 1 ? 0 : stride));
   }
-  signature.set_end(word);
 }
 
-void add_granularity(Signature& signature, const std::optional<Granularity>& granularity) {
+void add_granularity(Signature::Writer& signature, const std::optional<Granularity>& granularity) {
   if (!granularity) return;
   signature.add(static_cast<std::uint64_t>(granularity->rows));
   signature.add(static_cast<std::uint64_t>(granularity->k));
 }
 
 // What is set, then the numbers and the name.
-void add_policy(Signature& signature, const Policy& policy) {
+void add_policy(Signature::Writer& signature, const Policy& policy) {
   const std::optional<int>* const numbers[] = {
       &policy.tile_m,       &policy.tile_n,    &policy.stages,      &policy.cluster_m,
       &policy.cluster_n,    &policy.consumers, &policy.consumers_n, &policy.group,
@@ -102,10 +130,11 @@ void add_policy(Signature& signature, const Policy& policy) {
   }
 }
 
-template <class Args>
+// `more`: words of the operation's own.
+template <class Args, class... Words>
 void collect(CallFacts& facts, Operation operation, std::uint64_t form, const Args& args,
-             const CallOptions& options) {
-  Signature& signature = facts.signature;
+             const CallOptions& options, Words... more) {
+  Signature::Writer signature(facts.signature);
   facts.alpha = args.alpha;
   std::uint64_t flags = 0;
   std::uint64_t bit = std::uint64_t{1} << flags_bit;
@@ -135,17 +164,10 @@ void collect(CallFacts& facts, Operation operation, std::uint64_t form, const Ar
     facts.addresses[static_cast<std::size_t>(role)] = view.data;
     add_array(signature, role, view);
   });
+  (signature.add(static_cast<std::uint64_t>(more)), ...);
 }
 
 }  // namespace
-
-// Why not hash_bytes(): its multiplications wait for each other. The top bits of this sum are good.
-std::uint64_t Signature::hash() const noexcept {
-  static_assert(capacity <= std::size(multipliers.of));
-  std::uint64_t sum = size_;
-  for (std::size_t i = 0; i < size_; ++i) sum += words_[i] * multipliers.of[i];
-  return sum;
-}
 
 CallFacts::CallFacts(const GemmArgs& args, const CallOptions& options) {
   out_scale = args.out_scale;
@@ -153,13 +175,13 @@ CallFacts::CallFacts(const GemmArgs& args, const CallOptions& options) {
 }
 
 CallFacts::CallFacts(const GroupedArgs& args, const CallOptions& options) {
-  collect(*this, Operation::grouped, static_cast<std::uint64_t>(args.form), args, options);
-  signature.add(static_cast<std::uint64_t>(args.alignment));
+  collect(*this, Operation::grouped, static_cast<std::uint64_t>(args.form), args, options,
+          args.alignment);
 }
 
 CallFacts::CallFacts(const MaskedArgs& args, const CallOptions& options) {
-  collect(*this, Operation::masked, args.expected_rows.has_value(), args, options);
-  signature.add(static_cast<std::uint64_t>(args.expected_rows.value_or(0)));
+  collect(*this, Operation::masked, args.expected_rows.has_value(), args, options,
+          args.expected_rows.value_or(0));
 }
 
 CallFacts::CallFacts(const KGroupedArgs& args, const CallOptions& options) {

@@ -37,18 +37,13 @@ void for_each_array(const Args& args, Function&& function) {
 // Two calls of one signature pass the same checks, but those of overlap, and have one plan.
 class Signature {
  public:
-  void add(std::uint64_t word) noexcept { words_[size_++] = word; }
-  // As many as there are from the end on are set by the caller, who then tells.
-  std::uint64_t* end() noexcept { return words_ + size_; }
-  void set_end(const std::uint64_t* end) noexcept {
-    size_ = static_cast<std::size_t>(end - words_);
-  }
+  class Writer;
   // Of a call that no check has seen yet and that has no signature, such as a rank of 1000.
   void refuse() noexcept { usable_ = false; }
   bool usable() const noexcept { return usable_; }
   const std::uint64_t* words() const noexcept { return words_; }
   std::size_t size() const noexcept { return size_; }
-  std::uint64_t hash() const noexcept;
+  std::uint64_t hash() const noexcept { return hash_; }
   friend bool operator==(const Signature& a, const Signature& b) noexcept {
     return a.usable_ && b.usable_ && a.size_ == b.size_ &&
            std::memcmp(a.words_, b.words_, a.size_ * sizeof(std::uint64_t)) == 0;
@@ -58,6 +53,7 @@ class Signature {
   // 8 arrays of rank 4, the options and a policy.
   static constexpr std::size_t capacity = role_count * (1 + 2 * max_rank) + 24;
   std::size_t size_ = 0;
+  std::uint64_t hash_ = 0;
   bool usable_ = true;
   std::uint64_t words_[capacity];  // the first size_ of them
 };

@@ -12,8 +12,9 @@ import deepgemm
 from deepgemm._library import ext
 from deepgemm.bench.report import Row
 
-# Why 50: far fewer than the launches that a stream queues before it makes the caller wait.
-_CALLS = 50
+# Why 200: enough that what follows a wait does not count, and far fewer than the launches that a
+# stream queues before it makes the caller wait.
+_CALLS = 200
 
 
 def cpu_us(

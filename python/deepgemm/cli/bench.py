@@ -53,7 +53,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         (grouped, 10, run_grouped),
         (factors, 20, run_factors),
         (jit, 3, run_jit),
-        (call, 20, run_call),
+        (call, 50, run_call),
     ):
         suite.add_argument(
             "--repeat", type=_at_least_one, default=repeat, help=f"samples ({repeat})"
