@@ -306,6 +306,9 @@ FAULTS = (
     Fault("FP8: K of a lying vector begins between 16 bytes", "k grouped, sizes that lie",
           QUEUE, "aligned_down(tile.k, C.k_align())", "tile.k",
           "no multiple of 16 bytes"),
+    Fault("sizes are read before the kernel that writes them is complete",
+          "grouped, dependent launch", GEMM,
+          "if (!produces || role != 0)", "if (!produces || role % 3 != 0)"),
     # Tiles of groups
     Fault("a tile is worked out over one that is read", "labels, 64x64", QUEUE,
           "    ring.acquire();", ""),

@@ -143,18 +143,20 @@ def lying_k(place: Place, rng: np.random.Generator, seed: int) -> None:
 
 
 def dependent_launch(place: Place, rng: np.random.Generator, seed: int) -> None:
-    """Groups and operands that the kernel before has not yet written when this one begins."""
+    """Sizes, operands and C that a kernel before has not yet written when this one begins."""
     tokens = rng.integers(-2, 3, (133, 272)).astype(np.float32)
     experts = rng.integers(-2, 3, (3, 72, 272)).astype(np.float32)
     sizes = np.array([100, 1, 32])
     rows, weights = place.put(tokens), place.put(experts)
-    vector, labels = put_vector(place, sizes), put_vector(place, np.repeat([2, 0, 1], [33, 60, 40]))
+    labels = put_vector(place, np.repeat([2, 0, 1], [33, 60, 40]))
+    powers = place.put(np.ldexp(np.float32(1), sizes[:, None] - 127))  # whose exponents are sizes
     fp8 = {"out_dtype": "float32", "policy": {"kernel": "persistent"}}
     with deepgemm.options(pdl=True, constant_b=seed % 2 == 1):
         b = deepgemm.quantize(weights, (128, 128), power_of_two=True)
         if seed % 2:
             b.values.to_numpy()  # complete, as constant_b promises
         a = deepgemm.quantize(rows, (1, 128), power_of_two=True)
+        vector = deepgemm.layout.pack_ue8m0(powers).strided((3,), (1,))
         first = deepgemm.grouped_gemm(a, b, vector, **fp8)
         second = deepgemm.grouped_gemm(a, b, labels=labels, c=first, **fp8)
     product = np.einsum("mk,gnk->gmn", tokens, experts)

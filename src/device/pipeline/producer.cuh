@@ -127,7 +127,6 @@ DEEPGEMM_DEVICE void produce_operands(const GemmParams& p, u32 shared) {
   GemmRing<C> ring(shared);
   const bool issues = ptx::elect_one();
   const KRange common = k_range<C>(p);
-  // The previous kernel may write the group vector.
   if constexpr (C.grouped()) ptx::wait_for_previous_kernel();
   TileSchedule<C> raster = tiles_of<C>(p, shared);
   int ahead = 0, fresh = C.stages;  // stages that were not used yet
