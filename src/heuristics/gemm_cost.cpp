@@ -155,6 +155,15 @@ double tie_break(const GemmConfig& c, const GemmRequest& r) {
   return has_long_groups(c, r) && c.tile_m < 256 ? 1.02 : 1;
 }
 
+// Where both operands are many times L2, CTAs drift apart along K and less of what a tile reads is
+// still there from its neighbours: it counts how often a tile reads each byte. No sweep has such
+// problems. 4096x7168x129280 in BF16: 10.6 ms with 128x256 tiles, 14.0 with 128x176.
+double reread(const GemmConfig& c, const GemmRequest& r) {
+  if (!outgrows_l2(r.m, r.k, r.a_type) || !outgrows_l2(r.n, r.k, r.b_type)) return 1;
+  constexpr double least = 1.0 / 256 + 1.0 / 128;  // of the largest tiles
+  return (1.0 / c.tile_m + 1.0 / c.tile_n) / least;
+}
+
 GemmChoice cost(const GemmConfig& config, const GemmRequest& r) {
   GemmChoice choice;
   choice.config = config;
@@ -175,7 +184,8 @@ GemmChoice cost(const GemmConfig& config, const GemmRequest& r) {
   const TunedGemm* tuned = tuned_for(config, r);
   choice.tuned = tuned != nullptr;
   choice.predicted_us =
-      tuned ? double{tuned->us} : predict(config, r, choice.waves) * tie_break(config, r);
+      tuned ? double{tuned->us}
+            : predict(config, r, choice.waves) * tie_break(config, r) * reread(config, r);
   set_l2_policies(choice, r);
   if (config.grouped()) choice.raster_group = band_of(config, r);
   if (tuned) {

@@ -132,6 +132,17 @@ TEST_CASE("a tuned problem takes the config that a sweep found, on a device like
   CHECK(met > 0);
 }
 
+TEST_CASE(
+    "where both operands are many times L2, the tile that reads each byte least often is taken") {
+  GemmRequest r = request(4096, 7168, 129280);
+  r.a_type = r.b_type = r.out_type = device::ElementType::bf16;
+  const GemmChoice choice = choose(r);
+  CHECK(choice.config.tile_m * choice.config.tile_n == 256 * 128);
+  r.k = 7168;  // 2112 columns are whole tiles of 176
+  r.n = 2112;
+  CHECK(choose(r).config.tile_n == 176);
+}
+
 TEST_CASE("the operand that few tiles read leaves L2 first") {
   using device::L2Policy;
   const GemmChoice tokens = choose(request(128, 7168, 16384));
