@@ -114,6 +114,9 @@ nb::object pack_binding(nb::handle sf, nb::handle out, nb::handle group_ends, nb
     ends.emplace(import_given(group_ends, "group_ends"));
     groups.rows = RowEnds{ends->view, parse_integer(alignment, "alignment")};
   }
+  if (!groups.k && !host_k_sizes.is_none()) {
+    throw ValueError(complaint("host_k_sizes", "sizes", "None without k_sizes"));
+  }
   std::int64_t columns = packed_blocks(source.view.shape[source.view.rank - 1]);
   if (groups.k && out.is_none()) {
     if (host_k_sizes.is_none()) {

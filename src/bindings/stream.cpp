@@ -34,11 +34,16 @@ Stream from_object(nb::handle stream) {
 // Why not the exchange interface's, which answers the same: it took 1.1 us (torch 2.11 on an H200
 // machine), more than all the rest of a call.
 PyObject* raw_stream_of_torch() {
-  static PyObject* const function = [] {
+  // Why no guarded static: its initialiser may run Python, and a thread that takes the GIL
+  // meanwhile would wait for the guard while it holds the GIL.
+  static PyObject* function = nullptr;
+  static bool asked = false;
+  if (!asked) {
     const nb::object c = nb::getattr(loaded_module("torch"), "_C", nb::none());
     nb::object found = nb::getattr(c, "_cuda_getCurrentRawStream", nb::none());
-    return found.is_none() ? nullptr : found.release().ptr();
-  }();
+    if (!asked && !found.is_none()) function = found.release().ptr();
+    asked = true;
+  }
   return function;
 }
 

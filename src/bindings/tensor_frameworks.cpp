@@ -152,6 +152,11 @@ nb::object import_cupy(nb::handle object, const char* operand, TensorView& view)
   const nb::object memory = object.attr("data");
   const nb::object shape = object.attr("shape"), strides = object.attr("strides");
   view.dtype = dtype_by_object(object.attr("dtype"), operand);
+  if (!PyTuple_Check(shape.ptr()) || !PyTuple_Check(strides.ptr()) ||
+      PyTuple_GET_SIZE(shape.ptr()) != PyTuple_GET_SIZE(strides.ptr())) {
+    throw TypeError(complaint(operand, "a shape and strides that are no tuples of one length",
+                              "those of a cupy.ndarray"));
+  }
   view.rank = static_cast<std::int32_t>(PyTuple_GET_SIZE(shape.ptr()));
   require_rank(view.rank, operand);
   for (int i = 0; i < view.rank; ++i) {
@@ -202,8 +207,11 @@ void refuse_negative(nb::handle object, const TensorView& view, const char* oper
   for (int i = 0; i < view.rank; ++i) {
     if (view.shape[i] > 1 && view.strides[i] % 2 != 0) return;
   }
-  static PyObject* const is_negative =
-      nb::object(loaded_module("torch").attr("Tensor").attr("is_neg")).release().ptr();
+  static PyObject* is_negative = nullptr;  // no guarded static: see raw_stream_of_torch
+  if (is_negative == nullptr) {
+    nb::object found = loaded_module("torch").attr("Tensor").attr("is_neg");
+    if (is_negative == nullptr) is_negative = found.release().ptr();
+  }
   const nb::object answer = nb::steal(PyObject_CallOneArg(is_negative, object.ptr()));
   if (!answer.is_valid()) {
     throw TypeError(complaint(operand, type_name_of(object) + ": " + take_python_error(),

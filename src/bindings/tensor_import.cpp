@@ -47,6 +47,7 @@ const PyGetSetDef* requires_grad_of(PyTypeObject* type) {
   const nb::handle handle(reinterpret_cast<PyObject*>(type));
   const nb::object attribute = nb::getattr(handle, "requires_grad", nb::none());
   if (Py_TYPE(attribute.ptr()) != &PyGetSetDescr_Type) return nullptr;
+  if (!PyType_IsSubtype(type, PyDescr_TYPE(attribute.ptr()))) return nullptr;  // another type's
   return reinterpret_cast<PyGetSetDescrObject*>(attribute.ptr())->d_getset;
 }
 

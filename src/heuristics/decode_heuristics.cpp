@@ -181,6 +181,8 @@ std::vector<DecodeChoice> candidates(const DecodeRequest& request) {
   const auto weigh = [&](const DecodeConfig& config, const FittedDecode& fitted, bool first) {
     if (misfit(config, request) != nullptr) return;
     DecodeChoice choice = choice_of(config, request);
+    // What a large B's own shapes are predicted to take needs every SM full.
+    if (first && choice.grid < std::int64_t{request.num_sms} * config.ctas_per_sm) return;
     const TunedDecode* tuned = tuned_for(fitted, request);
     choice.tuned = first || tuned != nullptr;
     choice.predicted_us =

@@ -48,9 +48,9 @@ void check_source(const Operand& source, std::initializer_list<DType> dtypes,
 // An output of the source's rows with `columns`, or any number of them if that is negative.
 void check_target(const Operand& target, const Operand& source, std::int64_t columns,
                   std::string_view what) {
-  ops::check_extents(target);
   const TensorView& s = source.view;
   ops::check_rank(target, s.rank, what);
+  ops::check_extents(target);
   if (columns < 0) columns = target.view.shape[s.rank - 1];
   if (s.rank == 2) {
     ops::check_shape(target, {s.shape[0], columns}, what);

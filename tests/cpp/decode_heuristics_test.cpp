@@ -6,6 +6,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 
 #include "test_tensors.hpp"
 
@@ -159,6 +160,12 @@ TEST_CASE("a B many times L2 stays in it, and in 16 bits comes in boxes of one b
   r.a_type = r.b_type = r.out_type = device::ElementType::bf16;
   CHECK(choose(r).b_policy == device::L2Policy::evict_normal);
   CHECK(choose(r).config.stage_blocks == 1);
+  for (auto [n, k] : {std::pair{512, 524288}, std::pair{8192, 28672}}) {
+    r.n = n;  // too few rows for all SMs: K is split as ever
+    r.k = k;
+    for (const DecodeChoice& choice : candidates(r)) CHECK(choice.config.stage_blocks > 1);
+  }
+  r.k = 7168;
   r.n = 24576;
   CHECK(choose(r).b_policy == device::L2Policy::evict_first);
   for (const DecodeChoice& choice : candidates(r)) CHECK(choice.config.stage_blocks > 1);

@@ -114,6 +114,7 @@ def test_packed_k_grouped(rng):
     out = call(sf, layout, ks, 128, 128)
     want = np.concatenate([words(group.t()).T for group in sf.split(blocks)])
     assert np.array_equal(out.numpy(), want)
+    assert torch.equal(call(sf, None, ks, 128, 128), out)
     assert out.shape == (4, mn)
     assert out.is_contiguous()
     with pytest.raises(ValueError, match="sf: found 10 columns, need 54"):

@@ -73,6 +73,8 @@ def test_packing_refusals():
         layout.pack_ue8m0(sf.astype(np.int32))
     with pytest.raises(ValueError, match=r"out: found shape \[8, 3\], need \[8, 2\]"):
         layout.pack_ue8m0(sf, np.zeros((8, 3), np.int32))
+    with pytest.raises(ValueError, match="host_k_sizes: found sizes, need None without k_sizes"):
+        layout.pack_ue8m0(np.ones((8, 8), np.float32), host_k_sizes=[1024])
     with pytest.raises(ValueError, match="group_ends, k_sizes: found both"):
         layout.pack_ue8m0(sf, group_ends=ends, k_sizes=sizes, host_k_sizes=[128, 512])
     with pytest.raises(ValueError, match="group_ends: found 9 at 0, need 8 at most"):

@@ -95,7 +95,7 @@ def get_mn_major_tma_aligned_packed_ue8m0_tensor(
 
 def get_k_grouped_mn_major_tma_aligned_packed_ue8m0_tensor(
     sf: torch.Tensor,
-    grouped_layout: torch.Tensor,
+    grouped_layout: torch.Tensor | None,
     ks_cpu: Sequence[int],
     gran_k: int,
     k_alignment: int,
@@ -105,7 +105,7 @@ def get_k_grouped_mn_major_tma_aligned_packed_ue8m0_tensor(
 
     Args:
         sf: FP32 [K blocks of all groups, mn], powers of two.
-        grouped_layout: int32 [G], k of each group, read on the device.
+        grouped_layout: int32 [G], k of each group, read on the device; None: as `ks_cpu` says.
         ks_cpu: the same, from which the result has its shape.
         gran_k: what one factor covers of K.
         k_alignment: not used: groups follow each other without gaps.
@@ -126,6 +126,8 @@ def get_k_grouped_mn_major_tma_aligned_packed_ue8m0_tensor(
     blocks = [ceil_div(k, gran_k) for k in ks_cpu]
     if sf.dim() != 2 or sf.shape[0] != sum(blocks):
         raise ValueError(f"sf: found {tuple(sf.shape)}, need {sum(blocks)} K blocks first")
+    if grouped_layout is None:
+        grouped_layout = torch.tensor(list(ks_cpu), dtype=torch.int32, device=sf.device)
     packed: torch.Tensor = call(
         deepgemm.layout.pack_ue8m0, sf.t(),
         k_sizes=grouped_layout, host_k_sizes=ks_cpu, k_per_scale=gran_k,

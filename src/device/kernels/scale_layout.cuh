@@ -150,7 +150,7 @@ DEEPGEMM_DEVICE void scale_layout(const ScaleLayoutParams& p) {
   using C = ScaleLayoutConfig;
   const u32 shared = ptx::dynamic_shared();
   const bool packs = p.work == ScaleWork::pack || p.work == ScaleWork::pack_groups;
-  const bool in_rows = p.work == ScaleWork::pack && p.vector.groups > 0;
+  const bool in_rows = p.work == ScaleWork::pack && p.vector.form == GroupVectorForm::ends;
   for (i64 i = ptx::cta_index(); i < p.tiles; i += ptx::cta_count()) {
     const i64 across = i / p.tiles_down;
     const ScaleTile tile{across / p.tiles_across, i % p.tiles_down * C::rows,
