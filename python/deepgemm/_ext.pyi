@@ -428,7 +428,10 @@ def clear_cache() -> int:
     """Removes this library's entries; returns how many."""
 
 def list_cache(verify: bool = False) -> list[dict[str, Any]]:
-    """The entries of the directory; `verify` recomputes their checksums."""
+    """
+    The entries of the directory, with the config in words of those that this version
+    would choose; `verify` recomputes their checksums.
+    """
 
 def kernel_for_bundle(index: int) -> dict[str, Any]:
     """One of selectable_kernels(), from the disk cache or compiled into it."""
