@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
 # Options that say nothing without what they are of.
 _OF_MODEL = {"tensor_parallel": 1, "expert_parallel": 1, "dtype": "fp8", "rows": None,
              "max_rows": 8192, "lm_head": False, "expert_forms": ("sizes", "masked")}  # fmt: skip
-_OF_SHAPES = {"a_dtype": "float8_e4m3fn", "b_dtype": None, "out_dtype": "bfloat16",
+_OF_SHAPES = {"a_dtype": "float8_e4m3fn", "b_dtype": None, "out_dtype": None,
               "granularity": None, "layout": "nt", "activation": None, "bias": False,
               "c": False}  # fmt: skip
 
