@@ -19,6 +19,14 @@ Environment variables, read at use (never cached at load) and only by `src/core/
 from its table by `tools/gen_settings.py`; a test holds the two together. An empty value counts as
 not set.
 
+A setting stops no call that would be computed without it, since it is read in the middle of a
+service too. A value that is none of its type counts as not set; a directory or file that cannot
+be used is done without: kernels are kept in memory, the bundle is passed by, nothing is dumped or
+recorded. Either way one warning names the variable, what was found and what is needed. Two
+settings name the library to load, `DEEPGEMM_NVRTC_PATH` and `DEEPGEMM_CUDA_DRIVER_PATH`: another
+in its place would hide which one runs, so that a wrong path is an error (`CompileError`,
+`DriverError`) when the library is first needed.
+
 | variable | type | when not set | meaning |
 |---|---|---|---|
 """

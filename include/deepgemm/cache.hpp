@@ -36,6 +36,10 @@ struct CacheEntry {
 };
 // With `verify`, each entry's checksum is recomputed.
 DEEPGEMM_API std::vector<CacheEntry> list_cache(bool verify);
+// The config of each in words, as selectable_kernels() has it. Empty where its file is none that
+// this version would choose: another version's, or one that a Policy or other compiler flags asked
+// for.
+DEEPGEMM_API std::vector<std::string> configs_of(const std::vector<CacheEntry>& entries);
 
 // One kernel of a bundle: a file of cubins that a program or a wheel carries, so that nothing is
 // compiled where it runs.

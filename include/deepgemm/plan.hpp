@@ -19,7 +19,8 @@ class DEEPGEMM_API Plan {
  public:
   // The arrays have the dtypes, devices, shapes and strides of the example's, and on a GPU their
   // place within 16 bytes; c is out where it was out there; alpha and out_scale are 1 where they
-  // were, and any other number where they were not; the rest is equal. What differs is named by a
+  // were, and any other number where they were not; factors without a granularity have the plan's,
+  // and a given one means the same; the rest is equal. What differs is named by a
   // ValueError or TypeError, and so is an out that overlaps an input. The values of group vectors
   // are checked as by the operation itself.
   void run(const GemmArgs& args, Stream stream = nullptr) const;

@@ -34,8 +34,12 @@ def set_options(
 
 class Policy:
     """
-    How to compute. Fields left None are chosen by the heuristics; an illegal
-    choice is a ValueError that names the rule.
+    Which kernel of a GPU computes a product, and how.
+
+    Fields left None are chosen by the heuristics; an illegal choice is a ValueError that
+    names the field or the rule. Each field says which kernels have it, and asks for those.
+    The "policy" of each of explain()'s candidates is a set of these fields. Products in
+    host memory are computed as if there were none.
     """
 
     def __init__(
@@ -58,63 +62,139 @@ class Policy:
         ordered: bool | None = None,
     ) -> None: ...
     @property
-    def kernel(self) -> str | None: ...
+    def kernel(self) -> str | None:
+        """
+        "persistent" (tensor cores), "decode" (tensor cores; few rows of a, no groups) or
+        "general" (FP32 FMA: takes everything, slowly). None: the fastest that takes the
+        product.
+        """
+
     @kernel.setter
     def kernel(self, arg: str | None, /) -> None: ...
     @property
-    def tile_m(self) -> int | None: ...
+    def tile_m(self) -> int | None:
+        """
+        persistent: rows of out that a CTA computes at a time. A multiple of 64 for each
+        warpgroup along M (consumers / consumers_n of them), at most 256.
+        """
+
     @tile_m.setter
     def tile_m(self, arg: int | None, /) -> None: ...
     @property
-    def tile_n(self) -> int | None: ...
+    def tile_n(self) -> int | None:
+        """
+        persistent: columns of out likewise. A multiple of 16 times consumers_n, at most
+        256; FP8: at most 192 for each warpgroup along N.
+        """
+
     @tile_n.setter
     def tile_n(self, arg: int | None, /) -> None: ...
     @property
-    def stages(self) -> int | None: ...
+    def stages(self) -> int | None:
+        """
+        persistent, decode: pieces of K that shared memory holds at once. One is 128 bytes
+        of each row of a and b (decode: stage_blocks times that). persistent: 2 or more,
+        decode: 1 or more, and as many as fit. None: as many of those measured as fit beside
+        the output.
+        """
+
     @stages.setter
     def stages(self, arg: int | None, /) -> None: ...
     @property
-    def cluster_m(self) -> int | None: ...
+    def cluster_m(self) -> int | None:
+        """
+        persistent, FP8 without groups: CTAs of a cluster along M, which share what they
+        read of b. 1 or 2, and one of cluster_m, cluster_n and cluster_k alone above 1.
+        None: 1.
+        """
+
     @cluster_m.setter
     def cluster_m(self, arg: int | None, /) -> None: ...
     @property
-    def cluster_n(self) -> int | None: ...
+    def cluster_n(self) -> int | None:
+        """
+        persistent, FP8 without groups: CTAs of a cluster along N, which share what they
+        read of a. 1 or 2. None: 1.
+        """
+
     @cluster_n.setter
     def cluster_n(self, arg: int | None, /) -> None: ...
     @property
-    def consumers(self) -> int | None: ...
+    def consumers(self) -> int | None:
+        """
+        persistent: warpgroups (of 128 threads) of a CTA that multiply, 1 to 3. decode: 1 or
+        2, each with 64 rows of b.
+        """
+
     @consumers.setter
     def consumers(self, arg: int | None, /) -> None: ...
     @property
-    def consumers_n(self) -> int | None: ...
+    def consumers_n(self) -> int | None:
+        """
+        persistent: how many of the consumers lie side by side along N; the others lie along
+        M. Divides consumers. None: 1.
+        """
+
     @consumers_n.setter
     def consumers_n(self, arg: int | None, /) -> None: ...
     @property
-    def group(self) -> int | None: ...
+    def group(self) -> int | None:
+        """
+        persistent: tiles side by side along M (raster_along_n: along N) that are computed
+        before the next ones along the other dimension, so that L2 still holds what they
+        share. 1 or more; more than there are counts as all.
+        """
+
     @group.setter
     def group(self, arg: int | None, /) -> None: ...
     @property
-    def stage_blocks(self) -> int | None: ...
+    def stage_blocks(self) -> int | None:
+        """decode: blocks of K of 128 bytes in a stage: 1, 2 or 4."""
+
     @stage_blocks.setter
     def stage_blocks(self, arg: int | None, /) -> None: ...
     @property
-    def cluster_k(self) -> int | None: ...
+    def cluster_k(self) -> int | None:
+        """
+        persistent without groups, decode: CTAs that share a tile of out, each with a part
+        of K. 1, 2 or 4; decode: 8 too.
+        """
+
     @cluster_k.setter
     def cluster_k(self, arg: int | None, /) -> None: ...
     @property
-    def ctas_per_sm(self) -> int | None: ...
+    def ctas_per_sm(self) -> int | None:
+        """
+        decode: CTAs that an SM is to hold at once; with their stages they share its 228 KB.
+        1 or more.
+        """
+
     @ctas_per_sm.setter
     def ctas_per_sm(self, arg: int | None, /) -> None: ...
     @property
-    def num_sms(self) -> int | None: ...
+    def num_sms(self) -> int | None:
+        """
+        SMs that the kernel may occupy; with that of deepgemm.options the smaller counts. 0
+        or None: all. The general kernel takes no notice where there are no groups.
+        """
+
     @num_sms.setter
     def num_sms(self, arg: int | None, /) -> None: ...
     @property
-    def raster_along_n(self) -> bool | None: ...
+    def raster_along_n(self) -> bool | None:
+        """
+        persistent without groups: whether group counts tiles along N; else along M.
+        """
+
     @raster_along_n.setter
     def raster_along_n(self, arg: bool | None, /) -> None: ...
     @property
-    def ordered(self) -> bool | None: ...
+    def ordered(self) -> bool | None:
+        """
+        persistent, FP8, consumers = 2: the two warpgroups take turns to multiply, so that
+        one scales its sums while the other multiplies.
+        """
+
     @ordered.setter
     def ordered(self, arg: bool | None, /) -> None: ...
     def __repr__(self) -> str: ...
@@ -428,7 +508,10 @@ def clear_cache() -> int:
     """Removes this library's entries; returns how many."""
 
 def list_cache(verify: bool = False) -> list[dict[str, Any]]:
-    """The entries of the directory; `verify` recomputes their checksums."""
+    """
+    The entries of the directory, with the config in words of those that this version
+    would choose; `verify` recomputes their checksums.
+    """
 
 def kernel_for_bundle(index: int) -> dict[str, Any]:
     """One of selectable_kernels(), from the disk cache or compiled into it."""

@@ -24,8 +24,9 @@ def plan(op: str, *operands: Any, **options: Any) -> Plan:
     ``p(a, b, out=None, *, c, bias, stream)`` returns ``out``, or a new one; of the other operations
     it is ``p(a, b, groups, out=None, ...)`` with the array that says whose rows, or how much of K,
     are whose. ``c`` and ``bias`` are given where they were given here, and ``c`` is ``out`` where
-    it was. Everything else is the plan's, the options of the thread (``num_sms``, ``pdl``,
-    ``constant_b``) too. The plan keeps no array alive and holds no address.
+    it was. A pair (values, sf) has the granularity of the plan. Everything else is the plan's, the
+    options of the thread (``num_sms``, ``pdl``, ``constant_b``) too. The plan keeps no array alive
+    and holds no address.
 
     ``p.explain()`` is a :class:`Report`, ``p.config`` its config in words, ``p.problem`` a dict of
     what is computed.

@@ -38,10 +38,14 @@ nb::dict info() {
 
 nb::list entries(bool verify) {
   nb::list result;
-  for (const CacheEntry& entry : list_cache(verify)) {
+  const std::vector<CacheEntry> all = list_cache(verify);
+  const std::vector<std::string> configs = configs_of(all);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const CacheEntry& entry = all[i];
     nb::dict item;
     item["file"] = entry.file;
     item["kernel"] = entry.kernel;
+    item["config"] = configs[i];
     item["bytes"] = entry.bytes;
     item["last_used"] = entry.last_used;
     item["valid"] = entry.valid;
@@ -104,7 +108,8 @@ void bind_cache(nb::module_& module) {
   module.def("clear_cache", &clear_cache, "Removes this library's entries; returns how many.");
   module.def("list_cache", &entries, "verify"_a = false,
              nb::sig("def list_cache(verify: bool = False) -> list[dict[str, typing.Any]]"),
-             "The entries of the directory; `verify` recomputes their checksums.");
+             "The entries of the directory, with the config in words of those that this version\n"
+             "would choose; `verify` recomputes their checksums.");
   module.def("kernel_for_bundle", &bundled_kernel, "index"_a,
              nb::sig("def kernel_for_bundle(index: int) -> dict[str, typing.Any]"),
              "One of selectable_kernels(), from the disk cache or compiled into it.");

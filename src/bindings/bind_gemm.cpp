@@ -45,21 +45,58 @@ PyObject* call_gemm(PyObject*, PyObject* const* args, std::size_t count, PyObjec
 struct IntField {
   const char* name;
   std::optional<int> Policy::* member;
+  const char* meaning;
 };
 constexpr IntField int_fields[] = {
-    {"tile_m", &Policy::tile_m},
-    {"tile_n", &Policy::tile_n},
-    {"stages", &Policy::stages},
-    {"cluster_m", &Policy::cluster_m},
-    {"cluster_n", &Policy::cluster_n},
-    {"consumers", &Policy::consumers},
-    {"consumers_n", &Policy::consumers_n},
-    {"group", &Policy::group},
-    {"stage_blocks", &Policy::stage_blocks},
-    {"cluster_k", &Policy::cluster_k},
-    {"ctas_per_sm", &Policy::ctas_per_sm},
-    {"num_sms", &Policy::num_sms},
+    {"tile_m", &Policy::tile_m,
+     "persistent: rows of out that a CTA computes at a time. A multiple of 64 for each\n"
+     "warpgroup along M (consumers / consumers_n of them), at most 256."},
+    {"tile_n", &Policy::tile_n,
+     "persistent: columns of out likewise. A multiple of 16 times consumers_n, at most\n"
+     "256; FP8: at most 192 for each warpgroup along N."},
+    {"stages", &Policy::stages,
+     "persistent, decode: pieces of K that shared memory holds at once. One is 128 bytes\n"
+     "of each row of a and b (decode: stage_blocks times that). persistent: 2 or more,\n"
+     "decode: 1 or more, and as many as fit. None: as many of those measured as fit beside\n"
+     "the output."},
+    {"cluster_m", &Policy::cluster_m,
+     "persistent, FP8 without groups: CTAs of a cluster along M, which share what they\n"
+     "read of b. 1 or 2, and one of cluster_m, cluster_n and cluster_k alone above 1.\n"
+     "None: 1."},
+    {"cluster_n", &Policy::cluster_n,
+     "persistent, FP8 without groups: CTAs of a cluster along N, which share what they\n"
+     "read of a. 1 or 2. None: 1."},
+    {"consumers", &Policy::consumers,
+     "persistent: warpgroups (of 128 threads) of a CTA that multiply, 1 to 3. decode: 1 or\n"
+     "2, each with 64 rows of b."},
+    {"consumers_n", &Policy::consumers_n,
+     "persistent: how many of the consumers lie side by side along N; the others lie along\n"
+     "M. Divides consumers. None: 1."},
+    {"group", &Policy::group,
+     "persistent: tiles side by side along M (raster_along_n: along N) that are computed\n"
+     "before the next ones along the other dimension, so that L2 still holds what they\n"
+     "share. 1 or more; more than there are counts as all."},
+    {"stage_blocks", &Policy::stage_blocks,
+     "decode: blocks of K of 128 bytes in a stage: 1, 2 or 4."},
+    {"cluster_k", &Policy::cluster_k,
+     "persistent without groups, decode: CTAs that share a tile of out, each with a part\n"
+     "of K. 1, 2 or 4; decode: 8 too."},
+    {"ctas_per_sm", &Policy::ctas_per_sm,
+     "decode: CTAs that an SM is to hold at once; with their stages they share its 228 KB.\n"
+     "1 or more."},
+    {"num_sms", &Policy::num_sms,
+     "SMs that the kernel may occupy; with that of deepgemm.options the smaller counts. 0\n"
+     "or None: all. The general kernel takes no notice where there are no groups."},
 };
+constexpr const char* kernel_meaning =
+    "\"persistent\" (tensor cores), \"decode\" (tensor cores; few rows of a, no groups) or\n"
+    "\"general\" (FP32 FMA: takes everything, slowly). None: the fastest that takes the\n"
+    "product.";
+constexpr const char* raster_meaning =
+    "persistent without groups: whether group counts tiles along N; else along M.";
+constexpr const char* ordered_meaning =
+    "persistent, FP8, consumers = 2: the two warpgroups take turns to multiply, so that\n"
+    "one scales its sums while the other multiplies.";
 
 // One keyword of Policy's constructor and one attribute.
 template <class T>
@@ -112,9 +149,13 @@ std::string describe(const Policy& policy) {
 }
 
 void bind_policy(nb::module_& module) {
-  nb::class_<Policy> policy(module, "Policy",
-                            "How to compute. Fields left None are chosen by the heuristics; an "
-                            "illegal\nchoice is a ValueError that names the rule.");
+  nb::class_<Policy> policy(
+      module, "Policy",
+      "Which kernel of a GPU computes a product, and how.\n\n"
+      "Fields left None are chosen by the heuristics; an illegal choice is a ValueError that\n"
+      "names the field or the rule. Each field says which kernels have it, and asks for those.\n"
+      "The \"policy\" of each of explain()'s candidates is a set of these fields. Products in\n"
+      "host memory are computed as if there were none.");
   policy.def("__init__", &make_policy, "fields"_a,
              nb::sig("def __init__(self, *, kernel: str | None = None, tile_m: int | None = None, "
                      "tile_n: int | None = None, stages: int | None = None, cluster_m: int | None "
@@ -123,12 +164,12 @@ void bind_policy(nb::module_& module) {
                      "| None = None, cluster_k: int | None = None, ctas_per_sm: int | None = None, "
                      "num_sms: int | None = None, raster_along_n: bool | None = None, ordered: "
                      "bool | None = None) -> None"));
-  policy.def_rw("kernel", &Policy::kernel, nb::arg().none());
+  policy.def_rw("kernel", &Policy::kernel, nb::arg().none(), kernel_meaning);
   for (const IntField& field : int_fields) {
-    policy.def_rw(field.name, field.member, nb::arg().none());
+    policy.def_rw(field.name, field.member, nb::arg().none(), field.meaning);
   }
-  policy.def_rw("raster_along_n", &Policy::raster_along_n, nb::arg().none());
-  policy.def_rw("ordered", &Policy::ordered, nb::arg().none());
+  policy.def_rw("raster_along_n", &Policy::raster_along_n, nb::arg().none(), raster_meaning);
+  policy.def_rw("ordered", &Policy::ordered, nb::arg().none(), ordered_meaning);
   policy.def("__repr__", &describe);
 }
 

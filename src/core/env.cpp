@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <stdexcept>
 
+#include "core/log.hpp"
 #include "core/text.hpp"
-#include "deepgemm/error.hpp"
 
 namespace deepgemm::env {
 namespace {
@@ -52,15 +52,19 @@ std::string lower(std::string text) {
   return text;
 }
 
+const Setting& setting_of(std::string_view variable) {
+  for (const Setting& setting : table) {
+    if (setting.variable == variable) return setting;
+  }
+  throw std::logic_error(join(variable, " is not in the table of settings (src/core/env.cpp)"));
+}
+
 }  // namespace
 
 std::span<const Setting> settings() noexcept { return table; }
 
 std::optional<std::string> text(std::string_view variable) {
-  for (const Setting& setting : table) {
-    if (setting.variable == variable) return foreign(std::string(variable).c_str());
-  }
-  throw std::logic_error(join(variable, " is not in the table of settings (src/core/env.cpp)"));
+  return foreign(std::string(setting_of(variable).variable).c_str());
 }
 
 bool flag(std::string_view variable, bool fallback) {
@@ -69,19 +73,19 @@ bool flag(std::string_view variable, bool fallback) {
   std::string word = lower(*value);
   if (word == "1" || word == "true" || word == "yes" || word == "on") return true;
   if (word == "0" || word == "false" || word == "no" || word == "off") return false;
-  throw ValueError(complaint(variable, join("\"", *value, "\""), "1/true/yes/on or 0/false/no/off",
-                             "environment variable"));
+  refuse(variable, *value, "1/true/yes/on or 0/false/no/off");
+  return fallback;
 }
 
-std::int64_t integer(std::string_view variable, std::int64_t fallback) {
+std::int64_t integer(std::string_view variable, std::int64_t least, std::int64_t fallback) {
   std::optional<std::string> value = text(variable);
   if (!value) return fallback;
   std::int64_t number = 0;
   const char* end = value->data() + value->size();
   auto result = std::from_chars(value->data(), end, number);
-  if (result.ec == std::errc() && result.ptr == end) return number;
-  throw ValueError(
-      complaint(variable, join("\"", *value, "\""), "a whole number", "environment variable"));
+  if (result.ec == std::errc() && result.ptr == end && number >= least) return number;
+  refuse(variable, *value, join("a whole number of ", least, " or more"));
+  return fallback;
 }
 
 std::uint64_t bytes(std::string_view variable, std::uint64_t fallback) {
@@ -100,9 +104,14 @@ std::uint64_t bytes(std::string_view variable, std::uint64_t fallback) {
       if (named && number <= ~std::uint64_t{0} >> shift) return number << shift;
     }
   }
-  throw ValueError(complaint(variable, join("\"", *value, "\""),
-                             "a number of bytes, or one with K, M, G or T, such as 512M",
-                             "environment variable"));
+  refuse(variable, *value, "a number of bytes, or one with K, M, G or T, such as 512M");
+  return fallback;
+}
+
+void refuse(std::string_view variable, std::string_view found, std::string_view need) {
+  const std::string words =
+      complaint(variable, join("\"", found, "\""), need, "environment variable");
+  log::warn_once(join(words, "; it counts as not set: ", setting_of(variable).fallback));
 }
 
 std::optional<std::string> foreign(const char* variable) {

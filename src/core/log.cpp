@@ -34,7 +34,9 @@ bool enabled(Level level) {
   if (*setting == "off") return false;
   if (*setting == "debug") return true;
   if (*setting == "info") return level != Level::debug;
-  return level == Level::warning;  // also for a word that we do not know: a log must not throw
+  // The warning of a wrong word asks here again, and is one that was written then.
+  if (*setting != "warning") env::refuse("DEEPGEMM_LOG", *setting, "off, warning, info or debug");
+  return level == Level::warning;
 }
 
 void write(Level level, std::string_view message) {

@@ -20,11 +20,6 @@ namespace {
 
 std::string magic_line() { return join("deepgemm-cubin ", cache_format_version); }
 
-// 128 bits of the family key name the file; the key inside it is compared in full.
-std::string family_prefix(const std::string& kernel, const std::string& family) {
-  return join(kernel, "-", family.substr(0, 32), "-nvrtc");
-}
-
 // Cuts the first line off `rest`. False if there is none.
 bool take_line(std::string_view& rest, std::string& line) {
   const std::size_t end = rest.find('\n');
@@ -78,6 +73,11 @@ std::string trusted_directory(bool create) {
 }
 
 }  // namespace
+
+// 128 bits of the family key name the file; the key inside it is compared in full.
+std::string family_prefix(const std::string& kernel, const std::string& family) {
+  return join(kernel, "-", family.substr(0, 32), "-nvrtc");
+}
 
 std::string file_name(const EntryName& name) {
   return join(family_prefix(name.kernel, name.family), name.compiler.major, ".",

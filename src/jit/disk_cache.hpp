@@ -27,6 +27,8 @@ struct EntryName {
 };
 // "deepgemm_fp8_gemm-0123...-nvrtc13.0.deepgemm"
 std::string file_name(const EntryName& name);
+// What the names of a family's entries begin with, whichever compiler made them: up to "-nvrtc".
+std::string family_prefix(const std::string& kernel, const std::string& family);
 
 std::string encode_entry(const EntryName& name, std::string_view cubin);
 // What a writer that was killed left of an entry: "<entry>.XXXXXX".

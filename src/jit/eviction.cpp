@@ -1,7 +1,6 @@
 #include "jit/eviction.hpp"
 
 #include <algorithm>
-#include <exception>
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -114,13 +113,7 @@ std::uint64_t trim(const std::string& directory, const std::string& keep, std::u
 }  // namespace
 
 std::uint64_t cache_limit() {
-  constexpr std::uint64_t usual = std::uint64_t{1} << 30;
-  try {
-    return env::bytes("DEEPGEMM_CACHE_MAX_BYTES", usual);
-  } catch (const std::exception& error) {
-    log::warn_once(join(error.what(), "; 1G is taken"));
-    return usual;
-  }
+  return env::bytes("DEEPGEMM_CACHE_MAX_BYTES", std::uint64_t{1} << 30);
 }
 
 void mark_used(const std::string& directory, const std::string& file) {

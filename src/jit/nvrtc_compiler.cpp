@@ -1,5 +1,6 @@
 #include "jit/nvrtc_compiler.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <utility>
 
@@ -10,6 +11,8 @@
 
 namespace deepgemm::jit {
 namespace {
+
+std::atomic<ConfigWords> config_words{nullptr};
 
 // Owns an nvrtcProgram whose headers are the embedded sources.
 class Program {
@@ -114,8 +117,16 @@ Cubin compile_with_nvrtc(const KernelSpec& spec, bool verbose) {
   return cubin;
 }
 
-std::string describe(const KernelSpec& spec) {
+std::string identity(const KernelSpec& spec) {
   return join(spec.name, " (config ", hex(spec.config), ")");
 }
+
+std::string describe(const KernelSpec& spec) {
+  const ConfigWords words_of = config_words.load();
+  const std::string words = words_of != nullptr ? words_of(spec) : std::string();
+  return words.empty() ? identity(spec) : join(spec.name, " (", words, ")");
+}
+
+void set_config_words(ConfigWords words) noexcept { config_words.store(words); }
 
 }  // namespace deepgemm::jit

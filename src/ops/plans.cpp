@@ -154,6 +154,32 @@ template <class Args>
   throw ValueError(complaint("plan", "another call", "one like that which it was made with"));
 }
 
+const GemmProblem& product_of(const Problem& problem) {
+  if (const auto* grouped = std::get_if<GroupedProblem>(&problem)) return grouped->product;
+  return std::get<GemmProblem>(problem);
+}
+
+// Gives an operand the plan's granularity, in its words, where it has another that means the same
+// or none: the plan knows which it was made with. False if there is nothing to do, or they differ.
+bool take_granularity(ScaledView& given, const ScaledView& planned, const Granularity& meant,
+                      std::int64_t rows, std::int64_t k) {
+  if (!given.sf || !planned.sf || given.granularity == planned.granularity) return false;
+  if (given.granularity && canonical(*given.granularity, rows, k) != meant) return false;
+  given.granularity = planned.granularity;
+  return true;
+}
+
+// `given` with the plan's granularities; nothing if that changes nothing.
+template <class Args>
+std::optional<Args> with_granularities(const Args& given, const Args& planned,
+                                       const GemmProblem& product) {
+  Args same = given;
+  const bool a = take_granularity(same.a, planned.a, product.a_granularity, product.m, product.k);
+  const bool b = take_granularity(same.b, planned.b, product.b_granularity, product.n, product.k);
+  if (a || b) return same;
+  return std::nullopt;
+}
+
 // Of an example the plan keeps no address, but which bytes within 16 it had, and whether c was out.
 void forget(TensorView& view, const void* out) {
   const bool is_out = view.data == out;
@@ -231,7 +257,11 @@ struct PlanMaker {
   static void run(const Plan::State& state, const Args& args, Stream stream) {
     const plan::CallFacts facts(args, state.options);
     if (!(facts.signature == state.signature)) {
-      if (const Args* planned = std::get_if<Args>(&state.example)) refuse(args, *planned);
+      if (const Args* planned = std::get_if<Args>(&state.example)) {
+        const auto same = with_granularities(args, *planned, product_of(state.problem));
+        if (same) return run(state, *same, stream);
+        refuse(args, *planned);
+      }
       const char* need = std::visit([](const auto& x) { return operation_of(x); }, state.example);
       throw ValueError(complaint("plan", operation_of(args), need, made_so));
     }

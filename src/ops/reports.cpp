@@ -42,7 +42,7 @@ KernelReport report_of(const plan::GemmPlan& p) {
   KernelReport report;
   report.kernel = p.spec.name;
   report.config = plan::config_words(p);
-  report.identity = jit::describe(p.spec);
+  report.identity = jit::identity(p.spec);
   report.reason = p.reason;
   report.shared_bytes = p.shared_bytes;
   report.threads = p.threads;
@@ -163,7 +163,7 @@ KernelReport report_quantize(const jit::KernelSpec& spec, const ReportOptions& o
   KernelReport report;
   report.kernel = spec.name;
   report.config = plan::quantize_words(spec);
-  report.identity = jit::describe(spec);
+  report.identity = jit::identity(spec);
   report.threads = device::QuantizeConfig::threads;
   report.shared_bytes = spec.shared_bytes;
   if (get) get_kernel(spec, options, report);

@@ -5,6 +5,8 @@
 
 #include <cstdlib>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "deepgemm/runtime.hpp"
 #include "jit/disk_cache.hpp"
@@ -69,4 +71,25 @@ TEST_CASE("the compiler is found in a directory of the search path, past one tha
   set_nvrtc_search_path({"/nonexistent", directory.root()});
   CHECK(runtime_info().nvrtc_path == library);
   set_nvrtc_search_path({});
+}
+
+TEST_CASE("entries of kernels that this version would choose have their config in words") {
+  testing::CacheDirectory directory;
+  testing::use_fake_nvrtc();
+  write_one("a");
+  const BundledKernel kernel = kernel_for_bundle(5);
+  const std::vector<CacheEntry> entries = list_cache(false);
+  const std::vector<std::string> configs = configs_of(entries);
+  REQUIRE(entries.size() == 2);
+  REQUIRE(configs.size() == 2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const bool ours = entries[i].kernel == kernel.kernel;
+    CHECK(configs[i] == (ours ? kernel.config : ""));
+  }
+  CHECK_FALSE(kernel.config.empty());
+  CHECK(configs[0] != configs[1]);
+  CHECK(configs_of({}).empty());
+  CacheEntry strange;
+  strange.file = "nonsense";
+  CHECK(configs_of({strange}) == std::vector<std::string>{""});
 }

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "backend/cpu/parallel.hpp"
-#include "deepgemm/error.hpp"
 #include "test_tensors.hpp"
 
 using namespace deepgemm;
@@ -56,11 +55,12 @@ TEST_CASE("an exception of any thread reaches the caller, after all have ended")
 
 TEST_CASE("thread_count") {
   Environment unset("DEEPGEMM_CPU_THREADS", nullptr);
-  CHECK(cpu::thread_count() >= 1);
+  const int usual = cpu::thread_count();
+  CHECK(usual >= 1);
   Environment set("DEEPGEMM_CPU_THREADS", "3");
   CHECK(cpu::thread_count() == 3);
   for (const char* bad : {"0", "-1", "many"}) {
     Environment wrong("DEEPGEMM_CPU_THREADS", bad);
-    CHECK_THROWS_AS(cpu::thread_count(), ValueError);
+    CHECK(cpu::thread_count() == usual);  // and a warning
   }
 }

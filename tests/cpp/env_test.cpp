@@ -4,12 +4,32 @@
 
 #include <set>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
-#include "deepgemm/error.hpp"
+#include "core/log.hpp"
 #include "test_tensors.hpp"
 
 using namespace deepgemm;
 using test::Environment;
+
+namespace {
+
+std::vector<std::string> warnings;
+
+// The one warning that `body` makes; empty if it makes another number of them.
+template <class Body>
+std::string warning_of(Body&& body) {
+  warnings.clear();
+  log::set_sink([](log::Level level, std::string_view text) {
+    if (level == log::Level::warning) warnings.emplace_back(text);
+  });
+  body();
+  log::set_sink(nullptr);
+  return warnings.size() == 1 ? warnings.front() : std::string();
+}
+
+}  // namespace
 
 TEST_CASE("the table lists each setting once, with its words") {
   std::set<std::string_view> seen;
@@ -55,19 +75,25 @@ TEST_CASE("flag") {
   Environment unset("DEEPGEMM_STRICT_JIT", nullptr);
   CHECK(env::flag("DEEPGEMM_STRICT_JIT", true));
   Environment bad("DEEPGEMM_STRICT_JIT", "maybe");
-  std::string message =
-      test::message_of<ValueError>([] { env::flag("DEEPGEMM_STRICT_JIT", true); });
-  CHECK(test::contains(message, "DEEPGEMM_STRICT_JIT: found \"maybe\""));
+  CHECK(warning_of([] {
+          CHECK(env::flag("DEEPGEMM_STRICT_JIT", true));
+          CHECK_FALSE(env::flag("DEEPGEMM_STRICT_JIT", false));
+        }) ==
+        "DEEPGEMM_STRICT_JIT: found \"maybe\", need 1/true/yes/on or 0/false/no/off (environment "
+        "variable); it counts as not set: false");
 }
 
 TEST_CASE("integer") {
   Environment unset("DEEPGEMM_CPU_THREADS", nullptr);
-  CHECK(env::integer("DEEPGEMM_CPU_THREADS", 5) == 5);
+  const auto threads = [] { return env::integer("DEEPGEMM_CPU_THREADS", 1, 5); };
+  CHECK(threads() == 5);
   Environment set("DEEPGEMM_CPU_THREADS", "12");
-  CHECK(env::integer("DEEPGEMM_CPU_THREADS", 5) == 12);
-  for (const char* word : {"12x", "x", "1.5", "99999999999999999999"}) {
+  CHECK(threads() == 12);
+  for (const char* word : {"12x", "x", "1.5", "0", "-1", "99999999999999999999"}) {
     Environment bad("DEEPGEMM_CPU_THREADS", word);
-    CHECK_THROWS_AS(env::integer("DEEPGEMM_CPU_THREADS", 5), ValueError);
+    const std::string warning = warning_of([&] { CHECK(threads() == 5); });
+    CHECK(test::contains(warning, "DEEPGEMM_CPU_THREADS: found \""));
+    CHECK(test::contains(warning, "need a whole number of 1 or more"));
   }
 }
 
@@ -94,6 +120,8 @@ TEST_CASE("sizes have units of powers of 1024") {
   CHECK(bytes("16777215T") == std::uint64_t{16777215} << 40);
   for (const char* text : {"M", "-1", "+1", "1.5G", "1 G", "1X", "1Gx", "1GG", "16777216T", " 1",
                            "99999999999999999999", "ib", "1ib"}) {
-    CHECK_THROWS_WITH_AS(bytes(text), doctest::Contains("DEEPGEMM_CACHE_MAX_BYTES"), ValueError);
+    const std::string warning = warning_of([&] { CHECK(bytes(text) == 7); });
+    CHECK(test::contains(warning, "DEEPGEMM_CACHE_MAX_BYTES: found \""));
+    CHECK(test::contains(warning, "it counts as not set: 1G"));
   }
 }

@@ -31,6 +31,20 @@ TEST_CASE("levels follow DEEPGEMM_LOG; without it, warnings, or all to a sink") 
   log::set_sink(nullptr);
 }
 
+TEST_CASE("a word that DEEPGEMM_LOG has not counts as not set, with one warning") {
+  Environment set("DEEPGEMM_LOG", "verbose");
+  log::set_sink(sink);
+  received.clear();
+  log::write(log::Level::info, "hidden");
+  for (int i = 0; i < 3; ++i) log::write(log::Level::warning, "shown");
+  log::set_sink(nullptr);
+  const std::string refused =
+      "DEEPGEMM_LOG: found \"verbose\", need off, warning, info or debug (environment variable); "
+      "it "
+      "counts as not set: warning";
+  CHECK(received == std::vector<std::string>{refused, "shown", "shown", "shown"});
+}
+
 TEST_CASE("a sink gets the text; warn_once writes it once") {
   Environment unset("DEEPGEMM_LOG", nullptr);
   log::set_sink(sink);

@@ -200,9 +200,9 @@ TEST_CASE("a GPU's values are copied once, its span alone, and only if the setti
   grouped_gemm(args);
   CHECK(copies() == before + 1);
   CHECK(state.bytes_copied == 28);
-  const Environment bad("DEEPGEMM_CHECK_GROUPS", "maybe");
-  check_words(message_of<ValueError>([&] { grouped_gemm(args); }),
-              "DEEPGEMM_CHECK_GROUPS: found \"maybe\"");
+  const Environment bad("DEEPGEMM_CHECK_GROUPS", "maybe");  // a warning, and as if it were not set
+  grouped_gemm(args);
+  CHECK(copies() == before + 1);
 }
 
 TEST_CASE("a stream that a graph captures is neither copied on nor waited for") {

@@ -162,6 +162,36 @@ TEST_CASE("a call that differs from the example is refused by name") {
   CHECK(contains(message([](GemmArgs& a) { a.c.reset(); }), "c: found none"));
 }
 
+TEST_CASE("a granularity may be given or not, as long as it is the plan's") {
+  testing::CacheDirectory directory;
+  testing::use_fake_nvrtc();
+  fake::CudaState& state = fake::use_fake_driver();
+  const auto with = [](std::optional<Granularity> a, std::optional<Granularity> b) {
+    GemmArgs args = PlannedProduct(64, 512, 512).args;
+    args.a.granularity = a, args.b.granularity = b;
+    return args;
+  };
+  const Granularity rows{1, 128}, blocks{128, 128}, other{1, 64};
+  const GemmArgs named = with(rows, blocks), bare = with(std::nullopt, std::nullopt);
+  for (const GemmArgs& example : {named, bare, with(rows, std::nullopt)}) {
+    const Plan plan = make_plan(example);
+    for (const GemmArgs& given : {named, bare, with(rows, std::nullopt)}) {
+      const auto found = launches_of([&] { plan.run(given); });
+      CHECK(found.size() == 1);
+      CHECK((found == launches_in_a_new_thread([&] { gemm(example); })));
+    }
+    const std::size_t before = state.launches.size();
+    for (const GemmArgs& wrong : {with(other, std::nullopt), with(other, blocks)}) {
+      CHECK(contains(message_of<ValueError>([&] { plan.run(wrong); }),
+                     "granularity of a: found (1, 64), need "));
+    }
+    GemmArgs cut = bare;
+    cut.b.sf->shape[0] = 3;
+    CHECK(contains(message_of<ValueError>([&] { plan.run(cut); }), "sfb: found shape [3, 4]"));
+    CHECK(state.launches.size() == before);
+  }
+}
+
 TEST_CASE(
     "a plan needs the place of arrays within 16 bytes, and strides only where they mean "
     "something") {

@@ -166,6 +166,13 @@ def test_the_cache_is_listed_by_last_use_and_has_a_limit(capsys, cache, tmp_path
     lines = shown.out.splitlines()
     assert [line.split()[-1] for line in lines[1:-1]] == [entries[i]["file"] for i in (1, 0, 2)]
     assert lines[1].split()[1].startswith("2242-")
+    for entry in entries:  # as explain() words it
+        assert entry["config"]
+        assert f"  {entry['kernel']}: {entry['config']}  {entry['file']}\n" in shown.out
+    stranger = cache / "deepgemm_fp8_gemm-0123-nvrtc1.0.deepgemm"  # of another version
+    stranger.write_bytes(b"x" * 1000)
+    assert f"  deepgemm_fp8_gemm  {stranger.name}\n" in run(capsys, "cache", "list")[1].out
+    stranger.unlink()
     assert lines[-1].startswith(f"{KERNELS} kernels, ")
     assert lines[-1].endswith(" MiB of at most 1024")
     monkeypatch.setenv("DEEPGEMM_CACHE_MAX_BYTES", "0")
@@ -177,6 +184,7 @@ def test_the_cache_is_listed_by_last_use_and_has_a_limit(capsys, cache, tmp_path
     monkeypatch.setenv("DEEPGEMM_CACHE_MAX_BYTES", "1M")
     found = json.loads(run(capsys, "cache", "list", "--json")[1].out)
     assert found["limit"] == 2**20
+    assert {entry["config"] for entry in found["list"]} == {e["config"] for e in entries}
     assert {entry["last_used"] for entry in found["list"]} >= {2**33}
 
 

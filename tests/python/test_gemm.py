@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import pydoc
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -279,6 +283,13 @@ def test_policy_is_checked():
         deepgemm.Policy(tile_x=1)
     assert deepgemm.Policy(tile_m=128).tile_m == 128
     assert repr(deepgemm.Policy()) == "Policy()"
+    fields = [name for name in dir(deepgemm.Policy) if not name.startswith("_")]
+    assert len(fields) == 15
+    for name in fields:  # what it means, and for which kernels
+        meaning = inspect.getdoc(getattr(deepgemm.Policy, name))
+        assert meaning, name
+        assert re.search("persistent|decode|general", meaning), name
+    assert "rows of out" in pydoc.plain(pydoc.render_doc(deepgemm.Policy))
     policy = deepgemm.Policy(kernel="persistent", tile_m=128, ordered=True)
     assert repr(policy) == "Policy(kernel='persistent', tile_m=128, ordered=True)"
     with pytest.raises(ValueError, match=r"policy.num_sms: found -1"):

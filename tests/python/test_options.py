@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -104,3 +107,32 @@ def test_threads_compute_at_once():
     for thread in threads:
         thread.join()
     assert results == [512] * 8
+
+
+USES_SETTINGS = """
+import numpy as np, deepgemm
+from deepgemm import _ext
+x = np.ones((2, 2), np.float32)
+for _ in range(2):
+    deepgemm.gemm(x, x)
+    assert not _ext.strict()
+    assert deepgemm.cache_info()["limit"] == 2**30
+"""
+
+
+def test_a_wrong_value_of_a_setting_is_one_warning_and_stops_nothing():
+    wrong = ("CPU_THREADS", "STRICT_JIT", "CACHE_MAX_BYTES", "LOG")
+    done = subprocess.run(
+        [sys.executable, "-c", USES_SETTINGS],
+        env={**os.environ, **{f"DEEPGEMM_{name}": "plenty" for name in wrong}},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stderr.splitlines()
+    assert len(lines) == len(wrong), done.stderr
+    for name in wrong:
+        begin = f'deepgemm: warning: DEEPGEMM_{name}: found "plenty", need '
+        assert sum(line.startswith(begin) for line in lines) == 1, done.stderr

@@ -66,6 +66,24 @@ def grouped_arrays(rng: Any) -> dict[str, tuple[Any, ...]]:
     }
 
 
+def test_a_pair_has_the_granularity_of_the_plan(rng):
+    a, b = operands(rng)
+    pairs = (a.values, a.sf), (b.values, b.sf)
+    want = deepgemm.gemm(a, b)
+    for made_with in ((a, b), pairs):
+        plan = deepgemm.plan("gemm", *made_with)
+        for given in ((a, b), pairs, (a, pairs[1])):
+            assert (plan(*given) == want).all()
+        with pytest.raises(ValueError, match=r"granularity of a: found \(1, 64\), need "):
+            plan((*pairs[0], (1, 64)), b)
+    # A granularity that nothing infers from the shape of factors.
+    odd = deepgemm.quantize(rng.standard_normal((24, 256), np.float32), (1, 64))
+    bare = (odd.values, odd.sf)
+    with pytest.raises(ValueError, match="any other granularity must be given"):
+        deepgemm.gemm(bare, b)
+    assert (deepgemm.plan("gemm", odd, b)(bare, b) == deepgemm.gemm(odd, b)).all()
+
+
 @pytest.mark.parametrize("op", ["grouped_gemm", "masked_gemm", "k_grouped_gemm"])
 def test_plans_of_grouped_products(op, rng):
     plan = deepgemm.plan(op, *grouped_arrays(rng)[op])

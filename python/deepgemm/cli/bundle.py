@@ -4,7 +4,6 @@ import argparse
 import json
 import os
 import re
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -12,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from deepgemm.cli.exits import WELL, count
-
-_BAR = 30
+from deepgemm.cli.progress import show
 
 
 def add_parser(subparsers: Any) -> None:
@@ -53,7 +51,8 @@ def run(args: argparse.Namespace) -> int:
     jobs = args.jobs if args.jobs > 0 else len(os.sched_getaffinity(0))
     for index, kernel in _compiled(chosen, jobs):
         kernels[index] = kernel
-        _progress(len(kernels), len(chosen), kernel)
+        words = f"{kernel['kernel']} {kernel['config']}"
+        show(len(kernels), len(chosen), words, every=100)
     compile_seconds = time.monotonic() - began
     # In the order of the list: neighbours are alike, which makes the file small.
     written = _ext.write_bundle(str(args.output), [kernels[index] for index in chosen])
@@ -120,16 +119,3 @@ def _compiled(chosen: list[int], jobs: int) -> Iterator[tuple[int, dict[str, Any
                     yield running.pop(done), done.result()
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-def _progress(number: int, total: int, kernel: dict[str, Any]) -> None:
-    """One line that is redrawn on a terminal, and one for every hundredth kernel elsewhere."""
-    done = _BAR * number // total
-    bar = "#" * done + "." * (_BAR - done)
-    line = f"[{bar}] {number}/{total} {kernel['kernel']} {kernel['config']}"
-    if sys.stderr.isatty():
-        width = os.get_terminal_size(sys.stderr.fileno()).columns
-        end = "\n" if number == total else ""
-        print(f"\r\x1b[K{line[: width - 1]}", end=end, file=sys.stderr, flush=True)
-    elif number % 100 == 0 or number == total:
-        print(line, file=sys.stderr)

@@ -18,7 +18,8 @@ def add_parser(subparsers: Any) -> None:
         help="list, verify or clear the compiled kernels",
         description="verify recomputes every checksum; exit code 1 if an entry is damaged. A "
         "damaged entry does no harm: it is compiled anew at its next use. The list begins with "
-        "what was used last; what is at its end goes first at DEEPGEMM_CACHE_MAX_BYTES.",
+        "what was used last; what is at its end goes first at DEEPGEMM_CACHE_MAX_BYTES. An entry "
+        "without a config is another version's, or one that a Policy asked for.",
     )
     parser.add_argument("action", nargs="?", choices=["list", "clear", "verify"], default="list")
     parser.add_argument("--json", action="store_true", help="for scripts")
@@ -60,6 +61,11 @@ def _day(seconds: int) -> str:
         return f"{seconds:>16}"
 
 
+def _words(entry: dict[str, Any]) -> str:
+    """Return "kernel: config", as ``explain`` says it; the name alone where that is unknown."""
+    return f"{entry['kernel']}: {entry['config']}" if entry["config"] else str(entry["kernel"])
+
+
 def run(args: argparse.Namespace) -> int:
     """Do it."""
     from deepgemm import _ext
@@ -84,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
         for entry in sorted(entries, key=lambda entry: -entry["last_used"]):
             state = f"  damaged: {entry['problem']}" if entry in bad else ""
             used = _day(entry["last_used"])
-            print(f"{entry['bytes']:>9}  {used}  {entry['kernel']}  {entry['file']}{state}")
+            print(f"{entry['bytes']:>9}  {used}  {_words(entry)}  {entry['file']}{state}")
         damaged = f", {len(bad)} damaged" if args.action == "verify" else ""
         print(f"{count(len(entries), 'kernel')}, {size_of(info)}{damaged}")
     return FAILED if bad else WELL

@@ -8,7 +8,7 @@ def add_problem_options(parser: Any) -> None:
     """Add dtypes, layout and epilogue."""
     parser.add_argument("--a-dtype", default="float8_e4m3fn", metavar="DTYPE", help="float8_e4m3fn")
     parser.add_argument("--b-dtype", metavar="DTYPE", help="that of a")
-    parser.add_argument("--out-dtype", default="bfloat16", metavar="DTYPE", help="bfloat16")
+    parser.add_argument("--out-dtype", metavar="DTYPE", help="bfloat16 (k-grouped: float32)")
     parser.add_argument(
         "--granularity",
         metavar="A/B",
@@ -21,13 +21,14 @@ def add_problem_options(parser: Any) -> None:
     parser.add_argument("--c", action="store_true", help="with a c that is added")
 
 
-def problem_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Those options as keywords of ``deepgemm.explain``."""
+def problem_options(args: argparse.Namespace, out_dtype: str = "bfloat16") -> dict[str, Any]:
+    """Those options as keywords of ``deepgemm.explain``; ``out_dtype`` if none is named."""
     options = {
         name: getattr(args, name)
-        for name in ("a_dtype", "b_dtype", "out_dtype", "layout", "activation", "bias", "c")
+        for name in ("a_dtype", "b_dtype", "layout", "activation", "bias", "c")
     }
     options["b_dtype"] = args.b_dtype or args.a_dtype
+    options["out_dtype"] = args.out_dtype or out_dtype
     if args.granularity is not None:
         options["granularity"] = parse_granularity(args.granularity)
     return options

@@ -14,8 +14,7 @@ from typing import Any
 from deepgemm.cli.cache import problem_of
 from deepgemm.cli.exits import FAILED, WELL, count
 from deepgemm.cli.problems import add_problem_options, parse_shape, problem_options
-
-_BAR = 30
+from deepgemm.cli.progress import show
 
 
 def add_parser(subparsers: Any) -> None:
@@ -113,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
 # Options that say nothing without what they are of.
 _OF_MODEL = {"tensor_parallel": 1, "expert_parallel": 1, "dtype": "fp8", "rows": None,
              "max_rows": 8192, "lm_head": False, "expert_forms": ("sizes", "masked")}  # fmt: skip
-_OF_SHAPES = {"a_dtype": "float8_e4m3fn", "b_dtype": None, "out_dtype": "bfloat16",
+_OF_SHAPES = {"a_dtype": "float8_e4m3fn", "b_dtype": None, "out_dtype": None,
               "granularity": None, "layout": "nt", "activation": None, "bias": False,
               "c": False}  # fmt: skip
 
@@ -250,14 +249,6 @@ def _name(problem: dict[str, Any]) -> str:
     return shape if op == "gemm" else f"{op}{groups} {shape}"
 
 
-def _progress(number: int, count: int, report: Any) -> None:
-    """One line that is redrawn on a terminal, one line per problem elsewhere."""
-    done = _BAR * number // count
-    bar = "#" * done + "." * (_BAR - done)
-    line = f"[{bar}] {number}/{count} {_name(report.problem)} {report.origin or 'nothing to do'}"
-    line += f" {report.milliseconds:.0f} ms"
-    if sys.stderr.isatty():
-        end = "\n" if number == count else ""
-        print(f"\r\x1b[K{line}", end=end, file=sys.stderr, flush=True)
-    else:
-        print(line, file=sys.stderr)
+def _progress(number: int, total: int, report: Any) -> None:
+    where = report.origin or "nothing to do"
+    show(number, total, f"{_name(report.problem)} {where} {report.milliseconds:.0f} ms")

@@ -8,8 +8,6 @@
 
 #include "core/env.hpp"
 #include "core/math.hpp"
-#include "core/text.hpp"
-#include "deepgemm/error.hpp"
 
 namespace deepgemm::cpu {
 namespace {
@@ -21,11 +19,7 @@ constexpr std::int64_t steps_worth_a_thread = 200'000;
 
 int thread_count() {
   const std::int64_t found = std::max<std::int64_t>(std::thread::hardware_concurrency(), 1);
-  std::int64_t wanted = env::integer("DEEPGEMM_CPU_THREADS", found);
-  if (wanted < 1) {
-    throw ValueError(complaint("DEEPGEMM_CPU_THREADS", to_text(wanted), "a number from 1 up",
-                               "environment variable"));
-  }
+  const std::int64_t wanted = env::integer("DEEPGEMM_CPU_THREADS", 1, found);
   return static_cast<int>(std::min<std::int64_t>(wanted, 256));
 }
 
