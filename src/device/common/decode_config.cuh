@@ -119,7 +119,7 @@ struct DecodeParams {
   void* out;
   i64 out_row, out_column;
   EpilogueParams epilogue;
-  L2Policy b_policy;
+  L2Policy b_policy = L2Policy::evict_first;
   i32 m, n, k_blocks;
   i32 constant_b;  // B may be read before the previous kernel is complete
 };
