@@ -132,10 +132,7 @@ nb::object import_numpy(nb::handle object, const char* operand, TensorView& view
   if ((source->flags & flag_native_order) == 0) {
     throw TypeError(complaint(operand, "an array of foreign byte order", "the native byte order"));
   }
-  if ((source->flags & flag_aligned) == 0) {
-    throw ValueError(complaint(operand, "an array whose elements are not aligned",
-                               "elements aligned to their size"));
-  }
+  if ((source->flags & flag_aligned) == 0) refuse_alignment(operand);
   view.rank = source->rank;
   for (int i = 0; i < source->rank; ++i) {
     view.shape[i] = source->shape[i];
@@ -164,7 +161,10 @@ nb::object import_cupy(nb::handle object, const char* operand, TensorView& view)
     view.strides[i] =
         element_stride(tuple_item(strides, i), view.shape[i], size_in_bytes(view.dtype), operand);
   }
-  view.data = reinterpret_cast<void*>(nb::cast<std::uintptr_t>(memory.attr("ptr")));
+  const auto address = nb::cast<std::uintptr_t>(memory.attr("ptr"));
+  if (address % static_cast<std::uintptr_t>(size_in_bytes(view.dtype)) != 0)
+    refuse_alignment(operand);
+  view.data = reinterpret_cast<void*>(address);
   view.device = {DeviceKind::cuda, nb::cast<std::int32_t>(memory.attr("device_id"))};
   return {};
 }

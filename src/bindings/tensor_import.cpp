@@ -165,6 +165,11 @@ void require_rank(std::int64_t rank, const char* operand) {
   if (rank > max_rank || rank < 0) refuse_rank(rank, operand);
 }
 
+void refuse_alignment(const char* operand) {
+  throw ValueError(complaint(operand, "an array whose elements are not aligned",
+                             "elements aligned to their size"));
+}
+
 void read_tensor(const dlpack::Tensor& tensor, const char* operand, TensorView& view) {
   require_rank(tensor.rank, operand);
   view.dtype = dtype_of(tensor.dtype, operand);
@@ -189,6 +194,8 @@ void read_tensor(const dlpack::Tensor& tensor, const char* operand, TensorView& 
   }
   if (tensor.data != nullptr) view.data = static_cast<char*>(tensor.data) + tensor.byte_offset;
   if (view.data == nullptr && view.size() > 0) refuse_fake(operand);
+  const auto address = reinterpret_cast<std::uintptr_t>(view.data);
+  if (address % (tensor.dtype.bits / 8U) != 0) refuse_alignment(operand);
 }
 
 namespace {

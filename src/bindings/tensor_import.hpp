@@ -75,6 +75,8 @@ nb::object loaded_module(const char* name);
 
 // Shared by the files of this folder.
 void require_rank(std::int64_t rank, const char* operand);  // max_rank at most
+// Memory that is not aligned to its elements: a GPU faults at it.
+[[noreturn]] void refuse_alignment(const char* operand);
 nb::tuple extents_tuple(const std::int64_t* extents, int rank);
 void read_tensor(const dlpack::Tensor& tensor, const char* operand, TensorView& view);
 // PyTorch's lazy negation (x.conj().imag) is a bit of the tensor that no export carries. Only parts

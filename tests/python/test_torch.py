@@ -95,6 +95,13 @@ def test_tensors_without_memory(torch):
     assert deepgemm.gemm(x, torch.ones(8, 16)).shape == (4, 8)
 
 
+def test_elements_are_aligned(torch):
+    bytes_of = bytearray(4 * 16 * 16 + 1)
+    x = torch.frombuffer(bytes_of, dtype=torch.float32, offset=1, count=256).view(16, 16)
+    with pytest.raises(ValueError, match="a: found an array whose elements are not aligned"):
+        deepgemm.gemm(x, torch.ones(16, 16))
+
+
 def test_the_negative_bit_is_refused(torch):
     x = torch.view_as_complex(torch.ones(4, 16, 2)).conj().imag
     assert x.is_neg()
