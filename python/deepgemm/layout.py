@@ -67,8 +67,8 @@ def pack_ue8m0(
     Raises:
         ValueError: shape, stride or device; both kinds of groups; in host memory, also a factor
             that has a sign or a mantissa (with ``k_sizes`` behind the last group too), or wrong
-            groups. On a GPU such a factor's code is 255,
-            which stands for infinity, so that it shows.
+            groups. On a GPU such a factor's code is 255, which stands for infinity, so that it
+            shows.
         TypeError: dtype, or not an array.
     """
     return ext.pack_ue8m0(

@@ -34,17 +34,12 @@ Stream from_object(nb::handle stream) {
 // Why not the exchange interface's, which answers the same: it took 1.1 us (torch 2.11 on an H200
 // machine), more than all the rest of a call.
 PyObject* raw_stream_of_torch() {
-  // Why no guarded static: its initialiser may run Python, and a thread that takes the GIL
-  // meanwhile would wait for the guard while it holds the GIL.
-  static PyObject* function = nullptr;
-  static bool asked = false;
-  if (!asked) {
+  static PyObject* place = nullptr;
+  PyObject* const function = found_once(place, [] {
     const nb::object c = nb::getattr(loaded_module("torch"), "_C", nb::none());
-    nb::object found = nb::getattr(c, "_cuda_getCurrentRawStream", nb::none());
-    if (!asked && !found.is_none()) function = found.release().ptr();
-    asked = true;
-  }
-  return function;
+    return nb::getattr(c, "_cuda_getCurrentRawStream", nb::none());
+  });
+  return function == Py_None ? nullptr : function;
 }
 
 Stream current_stream_of_torch(PyObject* raw_stream, int device) {

@@ -207,11 +207,9 @@ void refuse_negative(nb::handle object, const TensorView& view, const char* oper
   for (int i = 0; i < view.rank; ++i) {
     if (view.shape[i] > 1 && view.strides[i] % 2 != 0) return;
   }
-  static PyObject* is_negative = nullptr;  // no guarded static: see raw_stream_of_torch
-  if (is_negative == nullptr) {
-    nb::object found = loaded_module("torch").attr("Tensor").attr("is_neg");
-    if (is_negative == nullptr) is_negative = found.release().ptr();
-  }
+  static PyObject* place = nullptr;
+  PyObject* const is_negative = found_once(
+      place, [] { return nb::object(loaded_module("torch").attr("Tensor").attr("is_neg")); });
   const nb::object answer = nb::steal(PyObject_CallOneArg(is_negative, object.ptr()));
   if (!answer.is_valid()) {
     throw TypeError(complaint(operand, type_name_of(object) + ": " + take_python_error(),

@@ -72,6 +72,17 @@ Stream find_stream(nb::handle stream, const Array& array);
 
 // A framework's module, which the caller has imported: we import none ourselves.
 nb::object loaded_module(const char* name);
+// What `find` gave the first time, kept for good in `place`, a static of the caller. Why no static
+// with an initialiser: `find` may run Python, and a thread that takes the GIL meanwhile would wait
+// for the initialiser while it holds the GIL.
+template <class Find>
+PyObject* found_once(PyObject*& place, Find&& find) {
+  if (place == nullptr) {
+    nb::object found = find();
+    if (place == nullptr) place = found.release().ptr();
+  }
+  return place;
+}
 
 // Shared by the files of this folder.
 void require_rank(std::int64_t rank, const char* operand);  // max_rank at most

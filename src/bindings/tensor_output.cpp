@@ -50,9 +50,9 @@ nb::object numpy_dtype(DType dtype) {
 }
 
 nb::object numpy_empty() {
-  static PyObject* const function =
-      nb::object(nb::module_::import_("deepgemm._arrays").attr("empty")).release().ptr();
-  return nb::borrow(function);
+  static PyObject* place = nullptr;
+  return nb::borrow(found_once(
+      place, [] { return nb::object(nb::module_::import_("deepgemm._arrays").attr("empty")); }));
 }
 
 struct CallbackError {

@@ -93,6 +93,21 @@ def _refuse(suite: str, problem: str) -> int:
     return WRONG_USE
 
 
+def _support(suite: str) -> Any:
+    """Return the timer and the rivals; None, having said why, where they cannot run."""
+    from deepgemm.bench import machine
+
+    if problem := machine.gpu_problem():
+        _refuse(suite, f"a GPU: {problem}")
+        return None
+    try:
+        from deepgemm.torch import bench_support
+    except ImportError as error:
+        _refuse(suite, f"PyTorch, for its timer: {error}")
+        return None
+    return bench_support
+
+
 def _write(args: argparse.Namespace, rows: Sequence[dict[str, Any]]) -> None:
     from deepgemm.bench import machine, report
 
@@ -112,7 +127,7 @@ def _printer(head: str) -> Callable[[str], None]:
 
 def run_dense(args: argparse.Namespace) -> int:
     """Measure dense products, of FP8 or of BF16."""
-    from deepgemm.bench import dense, machine, suites
+    from deepgemm.bench import dense, suites
 
     whole, quick = {
         "dense": (suites.DENSE, suites.QUICK),
@@ -123,12 +138,8 @@ def run_dense(args: argparse.Namespace) -> int:
     if args.list:
         print(suites.listing(suite, cases))
         return WELL
-    if problem := machine.gpu_problem():
-        return _refuse(args.suite, f"a GPU: {problem}")
-    try:
-        from deepgemm.torch import bench_support
-    except ImportError as error:
-        return _refuse(args.suite, f"PyTorch, for its timer: {error}")
+    if (support := _support(args.suite)) is None:
+        return WRONG_USE
     options = dense.Options(args.mode, args.repeat, args.clean_l2, rival=not args.no_rival)
     width = suites.column(cases)
     say = _printer(
@@ -136,7 +147,7 @@ def run_dense(args: argparse.Namespace) -> int:
     )
     rows: list[dict[str, Any]] = []
     try:
-        for case, row in dense.measure_all(cases, bench_support, options):
+        for case, row in dense.measure_all(cases, support, options):
             rows.append(row)
             say(_dense_line(case, row, width))
     except (KeyboardInterrupt, RuntimeError):
@@ -172,14 +183,10 @@ def _dense_foot(cases: Sequence[Any], rows: Sequence[dict[str, Any]]) -> None:
 
 def run_grouped(args: argparse.Namespace) -> int:
     """Measure grouped products."""
-    from deepgemm.bench import grouped, machine
+    from deepgemm.bench import grouped
 
-    if problem := machine.gpu_problem():
-        return _refuse("grouped", f"a GPU: {problem}")
-    try:
-        from deepgemm.torch import bench_support
-    except ImportError as error:
-        return _refuse("grouped", f"PyTorch, for its timer: {error}")
+    if (support := _support(args.suite)) is None:
+        return WRONG_USE
     say = _printer(
         f"{'groups x rows x N x K':<28}{'us':>9}{'TFLOP/s':>9}{'GB/s':>7}{'error':>9}{'ratio':>8}"
         f"{'peer us':>9}"
@@ -187,7 +194,7 @@ def run_grouped(args: argparse.Namespace) -> int:
     rows: list[dict[str, Any]] = []
     cases = grouped.cases_of(args.dtype, quick=args.quick)
     try:
-        for case, row in grouped.measure_all(cases, bench_support, args.repeat):
+        for case, row in grouped.measure_all(cases, support, args.repeat):
             rows.append(row)
             peer = f"{case.peer_us:.0f}" if case.peer_us else ""
             say(
@@ -204,17 +211,13 @@ def run_grouped(args: argparse.Namespace) -> int:
 
 def run_factors(args: argparse.Namespace) -> int:
     """Measure row-major factors of A."""
-    from deepgemm.bench import dense, factors, machine
+    from deepgemm.bench import dense, factors
 
-    if problem := machine.gpu_problem():
-        return _refuse("factors", f"a GPU: {problem}")
-    try:
-        from deepgemm.torch import bench_support
-    except ImportError as error:
-        return _refuse("factors", f"PyTorch, for its timer: {error}")
+    if (support := _support(args.suite)) is None:
+        return WRONG_USE
     say = _printer(f"{'M x N x K':<18}{'mode':<11}{'us':>9}  {'against':<27}{'us':>9}{'ratio':>8}")
     rows: list[dict[str, Any]] = []
-    for measured in factors.measure_all(bench_support, args.repeat):
+    for measured in factors.measure_all(support, args.repeat):
         rows += measured
         for row in measured:
             label = "x".join(str(row[name]) for name in "mnk")

@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from deepgemm.cli.problems import add_problem_options, problem_options
+from deepgemm.cli.problems import add_problem_options, problem_options, unused
 
 if TYPE_CHECKING:
     from deepgemm._runtime import Report
@@ -102,9 +102,7 @@ def _group_options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _measure(args: argparse.Namespace, options: dict[str, Any], report: Report) -> None:
-    usual = argparse.ArgumentParser()
-    add_problem_options(usual)
-    usual_options = problem_options(usual.parse_args([]))
+    usual_options = problem_options(unused(add_problem_options))
     if args.kind != "gemm" or options != usual_options or args.device not in (None, 0):
         raise ValueError("--measure times the default product on device 0: drop other options")
     from deepgemm.bench.dense import measure_candidates

@@ -1,6 +1,7 @@
 """Options that name a problem, shared by ``explain`` and ``warmup``."""
 
 import argparse
+from collections.abc import Callable
 from typing import Any
 
 
@@ -19,6 +20,13 @@ def add_problem_options(parser: Any) -> None:
     parser.add_argument("--activation", choices=["relu", "gelu", "gelu_tanh", "silu"])
     parser.add_argument("--bias", action="store_true", help="with a bias")
     parser.add_argument("--c", action="store_true", help="with a c that is added")
+
+
+def unused(add_options: Callable[[Any], None]) -> argparse.Namespace:
+    """Return the options that it adds as they are where none is given."""
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    return parser.parse_args([])
 
 
 def problem_options(args: argparse.Namespace, out_dtype: str = "bfloat16") -> dict[str, Any]:

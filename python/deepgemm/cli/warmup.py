@@ -13,7 +13,7 @@ from typing import Any
 
 from deepgemm.cli.cache import problem_of
 from deepgemm.cli.exits import FAILED, WELL, count
-from deepgemm.cli.problems import add_problem_options, parse_shape, problem_options
+from deepgemm.cli.problems import add_problem_options, parse_shape, problem_options, unused
 from deepgemm.cli.progress import show
 
 
@@ -109,24 +109,18 @@ def run(args: argparse.Namespace) -> int:
     return WELL
 
 
-# Options that say nothing without what they are of.
-_OF_MODEL = {"tensor_parallel": 1, "expert_parallel": 1, "dtype": "fp8", "rows": None,
-             "max_rows": 8192, "lm_head": False, "expert_forms": ("sizes", "masked")}  # fmt: skip
-_OF_SHAPES = {"a_dtype": "float8_e4m3fn", "b_dtype": None, "out_dtype": None,
-              "granularity": None, "layout": "nt", "activation": None, "bias": False,
-              "c": False}  # fmt: skip
-
-
 def _check_uses(args: argparse.Namespace) -> None:
     """Refuse an option that would change nothing: who gave it meant something by it."""
-    for wanted, options, what in (
-        (args.model is not None, _OF_MODEL, "--model"),
-        (bool(args.problems) or args.file is not None, _OF_SHAPES, "M,N,K arguments or --file"),
+    of_model = vars(unused(_add_model_options))
+    of_shapes = vars(unused(add_problem_options))
+    for wanted, usual, what in (
+        (args.model is not None, of_model, "--model"),
+        (bool(args.problems) or args.file is not None, of_shapes, "M,N,K arguments or --file"),
     ):
-        given = [name for name, default in options.items() if getattr(args, name) != default]
+        given = [name for name, value in usual.items() if getattr(args, name) != value]
         if given and not wanted:
             raise ValueError(f"--{given[0].replace('_', '-')}: found no {what}, which it is of")
-    if args.rows is not None and args.max_rows != _OF_MODEL["max_rows"]:
+    if args.rows is not None and args.max_rows != of_model["max_rows"]:
         raise ValueError("--max-rows: found --rows too, need one of them")
 
 
