@@ -37,6 +37,7 @@ struct Uses {
   std::map<std::string, std::uint64_t> order;
   std::uint64_t last = 0;
   std::map<std::string, Watch> watches;
+  std::mutex trimming;  // two threads at once would each remove what the other keeps
 };
 
 Uses& uses() {
@@ -87,6 +88,7 @@ std::vector<Found> look(const std::string& directory) {
 
 // Returns the bytes that stay.
 std::uint64_t trim(const std::string& directory, const std::string& keep, std::uint64_t limit) {
+  std::lock_guard lock(uses().trimming);
   const std::vector<Found> entries = look(directory);
   std::uint64_t total = 0;
   for (const Found& entry : entries) total += entry.bytes;
