@@ -64,7 +64,9 @@ TEST_CASE("no request meets a config outside the selectable set, or one that doe
           REQUIRE(choice.shared_bytes == device::decode_shared_bytes(choice.config, k / 128));
           REQUIRE((choice.shared_bytes + 1024) * choice.config.ctas_per_sm <=
                   device::shared_bytes_per_sm);
-          REQUIRE(choice.grid * choice.config.rows() >= 4096 * choice.config.cluster_k);
+          if (choice.config.cluster_k > 1)
+            REQUIRE(choice.grid * choice.config.rows() >= 4096 * choice.config.cluster_k);
+          REQUIRE(choice.grid <= 132 * 8 * choice.config.ctas_per_sm);
           REQUIRE(choice.grid % choice.config.cluster_k == 0);
           if (i > 0)
             REQUIRE((choices[i - 1].tuned || choices[i - 1].predicted_us <= choice.predicted_us));
@@ -85,8 +87,11 @@ TEST_CASE("a bound on the grid leaves out what needs more") {
   const auto bounded = candidates(r);
   REQUIRE_FALSE(bounded.empty());
   for (const DecodeChoice& choice : bounded) CHECK(choice.grid <= 64);
-  r.max_ctas = 10;
-  CHECK(candidates(r).empty());
+  r.max_ctas = 10;  // fewer than tiles: CTAs that have K whole go on to other tiles
+  for (const DecodeChoice& choice : candidates(r)) {
+    CHECK(choice.grid == 10);
+    CHECK(choice.config.cluster_k == 1);
+  }
 }
 
 TEST_CASE("a tuned problem takes the config that a sweep found, on a device like the swept one") {

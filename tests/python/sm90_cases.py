@@ -68,6 +68,7 @@ DECODES = {
     for NAMES in (("consumers", "stage_blocks", "stages", "cluster_k", "ctas_per_sm"),)
     for tokens, fields in (
         (8, (1, 2, 3, 1, 3)),
+        (8, (1, 2, 12, 1, 1)),
         (8, (1, 4, 2, 8, 2)),
         (8, (2, 2, 3, 4, 2)),
         (16, (1, 2, 5, 2, 2)),
@@ -76,6 +77,16 @@ DECODES = {
         (64, (2, 2, 3, 2, 1)),
         (128, (2, 1, 4, 4, 1)),
     )
+}
+# So few CTAs that each has several tiles of rows; of 12 stages a tile has 5, 8 or 16.
+DECODES |= {
+    f"{name}, {sms} CTAs": (tokens, {**policy, "num_sms": sms})
+    for name, sms in (
+        ("decode 8 tokens, (1, 2, 3, 1, 3)", 2),
+        ("decode 16 tokens, (2, 2, 2, 1, 2)", 1),
+        ("decode 8 tokens, (1, 2, 12, 1, 1)", 1),
+    )
+    for tokens, policy in (DECODES[name],)
 }
 
 
@@ -124,7 +135,7 @@ def split(policy: dict[str, Any]) -> Case:
 def decode(tokens: int, policy: dict[str, Any]) -> Case:
     def body(place: Place, rng: np.random.Generator, seed: int) -> None:
         m = max(1, tokens - seed % 7)
-        n = (8, 136, 201)[seed % 3]
+        n = ((136, 201, 330) if "num_sms" in policy else (8, 136, 201))[seed % 3]
         out = ("bfloat16", "float32")[seed % 2]
         options: dict[str, Any] = {}
         if seed % 4 != 0:
