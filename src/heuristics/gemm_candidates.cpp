@@ -31,6 +31,7 @@ constexpr Shape fast_shapes[] = {
     {64, 32, 1, 1, 16, 1, 1, 1, 0},
     {64, 64, 1, 1, 11, 1, 1, 2, 0},   // fewer tiles than SMs: K split over a cluster
     {64, 64, 1, 1, 9, 1, 1, 4, 0},
+    {64, 32, 1, 1, 16, 1, 1, 2, 0},
 };
 // For groups of E4M3, whose sizes are known on the device only: of rows, and of K.
 constexpr Shape row_group_shapes[] = {
