@@ -10,7 +10,7 @@ target_link_libraries(_ext PRIVATE deepgemm deepgemm_flags)
 # Why: to clear the hundred bytes of a view, g++ 12 writes `rep stos`, which takes longer to start
 # than plain stores take; a call has ten of them.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  target_compile_options(_ext PRIVATE -mmemset-strategy=unrolled_loop:256:noalign,libcall:-1:noalign)
+  target_compile_options(_ext PRIVATE -mmemset-strategy=vector_loop:256:noalign,libcall:-1:noalign)
 endif()
 set_target_properties(_ext PROPERTIES INSTALL_RPATH "$ORIGIN/lib")
 install(TARGETS _ext LIBRARY DESTINATION .)

@@ -71,7 +71,6 @@ TESTED_BY: dict[str, str] = {
     "src/ops/reports.cpp": "tests/python/test_warmup.py",
     "src/ops/selectable.cpp": "tests/python/test_compile_gate.py",
     "src/ops/stacks.cpp": "tests/cpp/ops_grouped_test.cpp",
-    "src/plan/call_facts.cpp": "tests/cpp/plan_cache_test.cpp",
     "src/plan/cuda_gemm.cpp": "tests/cpp/plan_cache_test.cpp",
     "src/plan/cuda_grouped.cpp": "tests/cpp/general_grouped_test.cpp",
     "src/plan/gemm_launch.cpp": "tests/cpp/plan_cache_test.cpp",

@@ -12,14 +12,18 @@
 namespace deepgemm::bindings {
 namespace {
 
+[[noreturn, gnu::noinline]] void refuse_granularity(nb::handle value, const char* argument,
+                                                    const char* need) {
+  throw ValueError(complaint(argument, nb::cast<std::string>(nb::repr(value)), need));
+}
+
 std::int64_t granularity_part(nb::handle value, const char* argument) {
   if (value.is_none()) return Granularity::whole;
   if (PyLong_CheckExact(value.ptr()) || PyIndex_Check(value.ptr())) {
     const std::int64_t part = parse_integer(value, argument);
     if (part >= 0) return part;
   }
-  throw ValueError(complaint(argument, nb::cast<std::string>(nb::repr(value)),
-                             "a positive integer, or None for the whole extent"));
+  refuse_granularity(value, argument, "a positive integer, or None for the whole extent");
 }
 
 bool is_sequence(nb::handle object) {
@@ -76,33 +80,40 @@ Enum parse_word(nb::handle word, const char* argument,
   throw ValueError(complaint(argument, found, "one of " + need));
 }
 
-}  // namespace
+// Of (values, sf) or (values, sf, granularity).
+Factors import_factors(const nb::tuple& items, const char* name, ScaledView& view) {
+  const nb::handle sf = item(items, 1);
+  if (sf.is_none()) return {};
+  const bool is_array = Py_TYPE(sf.ptr()) == Py_TYPE(item(items, 0).ptr());  // the usual case
+  if (!is_array && is_number(sf)) return {{}, parse_number(sf, name)};
+  return {import_array(sf, name, view.sf.emplace()), {}};
+}
 
-Operand import_operand(nb::handle object, const char* name, const char* sf_name, ScaledView& view) {
-  Operand operand;
-  if (!is_sequence(object)) {
-    operand.values = import_array(object, name, view.values);
-    return operand;
-  }
+[[noreturn, gnu::noinline]] void refuse_size(std::size_t size, const char* name) {
+  throw TypeError(complaint(name, "a sequence of " + std::to_string(size) + " items",
+                            "an array, (values, sf) or (values, sf, granularity)"));
+}
+
+Operand import_scaled(nb::handle object, const char* name, const char* sf_name, ScaledView& view) {
   const nb::tuple items = items_of(object);
   const std::size_t size = items.size();
   if (size != 2 && size != 3) {
-    throw TypeError(complaint(name, "a sequence of " + std::to_string(size) + " items",
-                              "an array, (values, sf) or (values, sf, granularity)"));
+    refuse_size(size, name);
   }
-  operand.values = import_array(item(items, 0), name, view.values);
-  const nb::handle sf = item(items, 1);
-  if (sf.is_none()) return operand;
-  const bool is_array = Py_TYPE(sf.ptr()) == Py_TYPE(item(items, 0).ptr());  // the usual case
-  if (!is_array && is_number(sf)) {
-    operand.factor = parse_number(sf, sf_name);
-    return operand;
-  }
-  operand.sf = import_array(sf, sf_name, view.sf.emplace());
-  if (size == 3 && !item(items, 2).is_none()) {
+  // Each in its place: none is moved.
+  Operand operand{import_array(item(items, 0), name, view.values),
+                  import_factors(items, sf_name, view)};
+  if (view.sf && size == 3 && !item(items, 2).is_none()) {
     view.granularity = parse_granularity(item(items, 2), "granularity");
   }
   return operand;
+}
+
+}  // namespace
+
+Operand import_operand(nb::handle object, const char* name, const char* sf_name, ScaledView& view) {
+  if (is_sequence(object)) return import_scaled(object, name, sf_name, view);
+  return {import_array(object, name, view.values), {}};
 }
 
 Array import_optional(nb::handle object, const char* operand, std::optional<TensorView>& view) {
@@ -114,18 +125,26 @@ Array import_optional_output(nb::handle object, const char* operand, TensorView&
 }
 
 float fold_factors(double alpha, const Operand& a, const Operand& b) {
-  return to_float(alpha * a.factor.value_or(1) * b.factor.value_or(1), "alpha");
+  return to_float(alpha * a.sf.number.value_or(1) * b.sf.number.value_or(1), "alpha");
 }
 
-void require_rank_of(const TensorView& view, const char* operand, int rank, const char* shape) {
-  if (view.rank == rank) return;
+namespace {
+
+[[noreturn, gnu::noinline]] void refuse_rank(const TensorView& view, const char* operand, int rank,
+                                             const char* shape) {
   throw ValueError(
       complaint(operand, describe(view), "rank " + std::to_string(rank) + ", " + shape));
 }
 
+}  // namespace
+
+void require_rank_of(const TensorView& view, const char* operand, int rank, const char* shape) {
+  if (view.rank != rank) refuse_rank(view, operand, rank, shape);
+}
+
 Granularity parse_granularity(nb::handle pair, const char* argument) {
   if (!is_sequence(pair) || PySequence_Fast_GET_SIZE(pair.ptr()) != 2) {
-    throw ValueError(complaint(argument, nb::cast<std::string>(nb::repr(pair)), "(rows, k)"));
+    refuse_granularity(pair, argument, "(rows, k)");
   }
   const nb::tuple items = items_of(pair);
   return {granularity_part(item(items, 0), argument), granularity_part(item(items, 1), argument)};
@@ -196,12 +215,20 @@ DType default_out_dtype(DType a) {
   return DType::bfloat16;
 }
 
+namespace {
+
+[[noreturn, gnu::noinline]] void refuse_out_dtype(DType found, DType need) {
+  throw TypeError(
+      complaint("out", std::string(name(found)), std::string(name(need)), "as out_dtype says"));
+}
+
+}  // namespace
+
 DType resolve_out_dtype(const Array& out, const TensorView& view, std::optional<DType> out_dtype,
                         DType fallback) {
   if (!out.given()) return out_dtype.value_or(fallback);
   if (!out_dtype || view.dtype == *out_dtype) return view.dtype;
-  throw TypeError(complaint("out", std::string(name(view.dtype)), std::string(name(*out_dtype)),
-                            "as out_dtype says"));
+  refuse_out_dtype(view.dtype, *out_dtype);
 }
 
 ProductOptions parse_options(const OptionHandles& handles) {
@@ -235,10 +262,6 @@ void set_layout(Layout layout, GemmCall& call) {
                           b_t ? "[K, N], or rank 3, [B, K, N]" : "[N, K], or rank 3, [B, N, K]");
   call.args.layout = layout;
   turn_granularities(layout, call.args.a, call.args.b);
-  call.m = a.shape[a.rank - (a_t ? 1 : 2)];
-  call.n = b.shape[b.rank - (b_t ? 1 : 2)];
-  call.batched = a.rank == 3 || b.rank == 3;
-  call.batch = matrices_in(a) == 1 ? matrices_in(b) : matrices_in(a);
 }
 
 }  // namespace
@@ -285,11 +308,20 @@ ProductOptions GemmArguments::options() const {
       {at[layout], at[alpha], at[out_dtype], at[activation], at[granularity], at[out_scale]});
 }
 
+OutExtents extents_of_out(const GemmArgs& args) {
+  const TensorView &a = args.a.values, &b = args.b.values;
+  return {.batched = a.rank == 3 || b.rank == 3,
+          .batch = matrices_in(a) == 1 ? matrices_in(b) : matrices_in(a),
+          .m = a.shape[a.rank - (a_is_k_by_m(args.layout) ? 1 : 2)],
+          .n = b.shape[b.rank - (b_is_k_by_n(args.layout) ? 1 : 2)]};
+}
+
 std::optional<Output> allocate_out(GemmCall& call) {
   if (call.out.given()) return std::nullopt;
   const Array& like = call.a.values;
-  Output output = call.batched ? allocate_like(like, call.out_dtype, {call.batch, call.m, call.n})
-                               : allocate_like(like, call.out_dtype, {call.m, call.n});
+  const auto [batched, batch, m, n] = extents_of_out(call.args);
+  Output output = batched ? allocate_like(like, call.out_dtype, {batch, m, n})
+                          : allocate_like(like, call.out_dtype, {m, n});
   call.args.out = output.view;
   return output;
 }

@@ -14,11 +14,16 @@
 
 namespace deepgemm::bindings {
 
+// Scale factors: an array, a number, or nothing.
+struct Factors {
+  Array array;
+  std::optional<double> number;  // folded into alpha
+};
 // What stands behind one scaled or plain operand: an array, (values, sf), or (values, sf,
 // granularity).
 struct Operand {
-  Array values, sf;              // sf: empty if there is none
-  std::optional<double> factor;  // an sf given as a number: folded into alpha
+  Array values;
+  Factors sf;
 };
 // Writes `view`, which is new.
 Operand import_operand(nb::handle object, const char* name, const char* sf_name, ScaledView& view);
@@ -81,16 +86,20 @@ ProductOptions parse_options(const OptionHandles& handles);
 
 // The arguments of a product, and what stands behind their arrays.
 struct GemmCall {
-  // Imports everything; without an `out`, there is its shape and out_dtype to allocate it.
+  // Imports everything; without an `out`, there is out_dtype to allocate it.
   GemmCall(const ArrayHandles& arrays, const ProductOptions& options);
 
   GemmArgs args;  // first: the others are made by writing it
   Operand a, b;
   Array out, c, bias;
-  std::int64_t batch = 1, m = 0, n = 0;
-  bool batched = false;  // out has rank 3
   DType out_dtype = DType::bfloat16;
 };
+// The extents that out must have.
+struct OutExtents {
+  bool batched = false;  // [batch, m, n], else [m, n]
+  std::int64_t batch = 1, m = 0, n = 0;
+};
+OutExtents extents_of_out(const GemmArgs& args);
 // A new out where none was given, which `call.args` then has.
 std::optional<Output> allocate_out(GemmCall& call);
 

@@ -280,7 +280,7 @@ nb::tuple describe_operands(nb::handle a, nb::handle b, nb::handle layout, nb::h
   apply_granularities(parse_granularities(granularity), a_view, b_view);
   const Device where = first.values.device;
   return nb::make_tuple(to_dict(a_view), to_dict(b_view),
-                        first.factor.value_or(1) * second.factor.value_or(1),
+                        first.sf.number.value_or(1) * second.sf.number.value_or(1),
                         where.kind == DeviceKind::cuda ? where.index : -1);
 }
 

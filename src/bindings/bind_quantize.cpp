@@ -105,11 +105,11 @@ nb::object dequantize_binding(nb::handle q, nb::handle out, nb::handle out_dtype
   const Operand operand = import_operand(q, "values", "sf", scaled);
   std::optional<Factor> factor;
   if (!scaled.sf) {
-    if (!operand.factor) {
+    if (!operand.sf.number) {
       throw TypeError(
           complaint("q", "values without scale factors", "(values, sf), as quantize returns"));
     }
-    factor.emplace(scaled.values, *operand.factor);
+    factor.emplace(scaled.values, *operand.sf.number);
   }
   if (!granularity.is_none()) {
     scaled.granularity = parse_granularity(granularity, "granularity");

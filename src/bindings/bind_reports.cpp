@@ -85,9 +85,9 @@ nb::dict report_gemm(nb::handle a, nb::handle b, nb::handle out, nb::handle c, n
                 parse_options({layout, alpha, out_dtype, activation, granularity, out_scale}));
   if (!call.out.given()) {
     const Device where = call.args.a.values.device;
-    call.args.out = call.batched
-                        ? make_view(nullptr, call.out_dtype, {call.batch, call.m, call.n}, where)
-                        : make_view(nullptr, call.out_dtype, {call.m, call.n}, where);
+    const auto [batched, batch, m, n] = extents_of_out(call.args);
+    call.args.out = batched ? make_view(nullptr, call.out_dtype, {batch, m, n}, where)
+                            : make_view(nullptr, call.out_dtype, {m, n}, where);
   }
   return report(call.args, policy, parse_optional_int(device, "device"), call.args.a.values.device,
                 compile);

@@ -29,6 +29,20 @@ constexpr std::array<Code, 13> codes{{
     {DType::int64, dlpack::code_int, 64},
 }};
 
+// The codes by kind and size, for one look at each array. Two that share a place would not compile.
+constexpr std::size_t place_of(unsigned code, unsigned bits) {
+  return code % 16 * 8 + bits / 16 % 8;
+}
+constexpr std::array<Code, 128> by_place = [] {
+  std::array<Code, 128> places{};
+  for (const Code& entry : codes) {
+    Code& place = places[place_of(entry.code, entry.bits)];
+    if (place.bits != 0) throw "two codes in one place";
+    place = entry;
+  }
+  return places;
+}();
+
 std::string describe_code(const dlpack::DataType& dtype) {
   static constexpr std::array<const char*, 18> kinds{"int",
                                                      "uint",
@@ -67,7 +81,7 @@ std::string dtype_text(nb::handle dtype) {
   return last_word(nb::cast<std::string>(nb::str(dtype)));
 }
 
-[[noreturn]] void refuse(const dlpack::DataType& dtype, const char* operand) {
+[[noreturn, gnu::noinline]] void refuse(const dlpack::DataType& dtype, const char* operand) {
   throw TypeError(complaint(operand, describe_code(dtype),
                             "float8_e4m3fn, float8_e5m2, float8_e8m0fnu, bfloat16, float16, "
                             "float32, float64 or an integer of 8 to 64 bits"));
@@ -76,13 +90,12 @@ std::string dtype_text(nb::handle dtype) {
 }  // namespace
 
 DType dtype_of(const dlpack::DataType& dtype, const char* operand) {
-  for (const Code& entry : codes) {
-    const dlpack::DataType known{entry.code, entry.bits, 1};
-    if (std::bit_cast<std::uint32_t>(dtype) == std::bit_cast<std::uint32_t>(known)) {
-      return entry.dtype;
-    }
+  const Code& entry = by_place[place_of(dtype.code, dtype.bits)];
+  const dlpack::DataType known{entry.code, entry.bits, 1};
+  if (std::bit_cast<std::uint32_t>(dtype) != std::bit_cast<std::uint32_t>(known)) {
+    refuse(dtype, operand);
   }
-  refuse(dtype, operand);
+  return entry.dtype;
 }
 
 dlpack::Device dlpack_device(Device device) noexcept {

@@ -62,12 +62,7 @@ float to_float(double value, const char* argument) {
   return static_cast<float>(value);
 }
 
-std::int64_t parse_integer(nb::handle value, const char* argument) {
-  if (PyLong_CheckExact(value.ptr())) {  // the usual case, at a tenth of the cost
-    int overflow = 0;
-    const std::int64_t result = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
-    if (overflow == 0) return result;
-  }
+std::int64_t parse_any_integer(nb::handle value, const char* argument) {
   if (!PyIndex_Check(value.ptr())) throw TypeError(complaint(argument, found(value), "an integer"));
   const nb::object number = nb::steal(PyNumber_Index(value.ptr()));
   if (!number.is_valid()) {

@@ -19,7 +19,15 @@ double parse_number(nb::handle value, const char* argument);
 // `value` as float32; finite stays finite.
 float to_float(double value, const char* argument);
 // int, or anything with __index__.
-std::int64_t parse_integer(nb::handle value, const char* argument);
+std::int64_t parse_any_integer(nb::handle value, const char* argument);
+inline std::int64_t parse_integer(nb::handle value, const char* argument) {
+  if (PyLong_CheckExact(value.ptr())) {  // the usual case, at a tenth of the cost
+    int overflow = 0;
+    const std::int64_t result = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
+    if (overflow == 0) return result;
+  }
+  return parse_any_integer(value, argument);
+}
 int parse_int(nb::handle value, const char* argument);
 // bool, or NumPy's.
 bool parse_flag(nb::handle value, const char* argument);

@@ -7,7 +7,7 @@ namespace {
 
 Stream from_integer(nb::handle value) {
   const unsigned long long handle = PyLong_AsUnsignedLongLong(value.ptr());
-  if (PyErr_Occurred() != nullptr) {
+  if (handle == static_cast<unsigned long long>(-1) && PyErr_Occurred() != nullptr) {
     PyErr_Clear();
     throw ValueError(complaint("stream", nb::cast<std::string>(nb::repr(value)),
                                "a CUstream handle (an integer >= 0)"));

@@ -198,15 +198,11 @@ nb::object import_capsule(nb::handle object, const ArrayType& type, const char* 
     refuse_capsule(object, operand, "__dlpack__ returned no fresh DLPack capsule");
   }
   if (type.framework == Framework::jax) view.read_only = true;
-  if (type.is_torch && may_be_negative(view.dtype)) refuse_negative(object, view, operand);
+  if (type.is_torch && may_be_negative(view)) refuse_negative(object, operand);
   return owner;
 }
 
-void refuse_negative(nb::handle object, const TensorView& view, const char* operand) {
-  // The parts lie two elements apart, so that what has an odd stride needs no look either.
-  for (int i = 0; i < view.rank; ++i) {
-    if (view.shape[i] > 1 && view.strides[i] % 2 != 0) return;
-  }
+void refuse_negative(nb::handle object, const char* operand) {
   static PyObject* place = nullptr;
   PyObject* const is_negative = found_once(
       place, [] { return nb::object(loaded_module("torch").attr("Tensor").attr("is_neg")); });

@@ -136,25 +136,28 @@ void copy_extents(const std::int64_t* extents, int rank, std::array<std::int64_t
   }
 }
 
-// Views and DeviceArrays made by __new__ alone hold nothing.
-void require_initialised(nb::handle object, const char* operand) {
-  if (nb::inst_ready(object)) return;
+[[noreturn, gnu::noinline]] void refuse_uninitialised(nb::handle object, const char* operand) {
   throw TypeError(complaint(operand, type_name_of(object) + " that was never initialised",
                             "one made by calling the type"));
 }
 
+// Views and DeviceArrays made by __new__ alone hold nothing.
+void require_initialised(nb::handle object, const char* operand) {
+  if (!nb::inst_ready(object)) refuse_uninitialised(object, operand);
+}
+
 // A tensor whose storage does not exist (torch's FakeTensor, a meta tensor) has a null pointer.
-[[noreturn]] void refuse_fake(const char* operand) {
+[[noreturn, gnu::noinline]] void refuse_fake(const char* operand) {
   throw TypeError(complaint(operand, "a fake or meta tensor (its data pointer is null)",
                             "a tensor with memory"));
 }
 
-[[noreturn]] void refuse_device(const dlpack::Device& device, const char* operand) {
+[[noreturn, gnu::noinline]] void refuse_device(const dlpack::Device& device, const char* operand) {
   throw ValueError(
       complaint(operand, "DLPack device type " + std::to_string(device.type), "CPU or CUDA"));
 }
 
-[[noreturn]] void refuse_rank(std::int64_t rank, const char* operand) {
+[[noreturn, gnu::noinline]] void refuse_rank(std::int64_t rank, const char* operand) {
   throw ValueError(complaint(operand, "rank " + std::to_string(rank),
                              "rank " + std::to_string(max_rank) + " at most"));
 }
@@ -194,13 +197,15 @@ void read_tensor(const dlpack::Tensor& tensor, const char* operand, TensorView& 
   }
   if (tensor.data != nullptr) view.data = static_cast<char*>(tensor.data) + tensor.byte_offset;
   if (view.data == nullptr && view.size() > 0) refuse_fake(operand);
+  // A power of two, as every known dtype has: a division took longer than all the rest of this.
+  const std::uintptr_t bytes = tensor.dtype.bits / 8U;
   const auto address = reinterpret_cast<std::uintptr_t>(view.data);
-  if (address % (tensor.dtype.bits / 8U) != 0) refuse_alignment(operand);
+  if ((address & (bytes - 1)) != 0) refuse_alignment(operand);
 }
 
 namespace {
 
-[[noreturn]] void refuse_export(nb::handle object, const char* operand) {
+[[noreturn, gnu::noinline]] void refuse_export(nb::handle object, const char* operand) {
   throw TypeError(complaint(operand, type_name_of(object) + ": " + take_python_error(),
                             "a dense tensor with memory"));
 }
@@ -229,7 +234,7 @@ nb::object import_exchange(nb::handle object, const ArrayType& type, const char*
   } else {
     owner = import_managed(object, type, operand, view);
   }
-  if (type.is_torch && may_be_negative(view.dtype)) refuse_negative(object, view, operand);
+  if (type.is_torch && may_be_negative(view)) refuse_negative(object, operand);
   return owner;
 }
 
@@ -312,7 +317,9 @@ Array import_array(nb::handle object, const char* operand, TensorView& view) {
   const ArrayType& type = array_type(object, operand);
   if (type.framework == Framework::view) return import_view(object, operand, view);
   nb::object owner = import_memory(object, type, operand, view);
-  return {&type, view.device, nb::borrow(object), std::move(owner)};
+  // Field by field, as it was just written: a load of both would wait for the two stores.
+  const Device device{view.device.kind, view.device.index};
+  return {&type, std::move(owner), nb::borrow(object), device};
 }
 
 namespace {

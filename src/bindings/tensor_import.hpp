@@ -43,9 +43,9 @@ struct Array {
   bool given() const { return type != nullptr; }
 
   const ArrayType* type = nullptr;  // of `source`; null: no array
+  nb::object owner;                 // what keeps the memory exported, if the source alone does not
+  nb::object source;                // the framework's object: inside a view, the viewed one
   Device device;
-  nb::object source;  // the framework's object: inside a view, the viewed one
-  nb::object owner;   // what keeps the memory exported, if the source alone does not
 };
 
 // A logical dtype over an array that stores it as integers of the same size.
@@ -86,17 +86,25 @@ PyObject* found_once(PyObject*& place, Find&& find) {
 
 // Shared by the files of this folder.
 void require_rank(std::int64_t rank, const char* operand);  // max_rank at most
-// Memory that is not aligned to its elements: a GPU faults at it.
-[[noreturn]] void refuse_alignment(const char* operand);
+// Memory that is not aligned to its elements: a GPU faults at it. Why such functions are not
+// inlined: the texts that they make would have every import save registers for them.
+[[noreturn, gnu::noinline]] void refuse_alignment(const char* operand);
 nb::tuple extents_tuple(const std::int64_t* extents, int rank);
 void read_tensor(const dlpack::Tensor& tensor, const char* operand, TensorView& view);
 // PyTorch's lazy negation (x.conj().imag) is a bit of the tensor that no export carries. Only parts
-// of complex tensors have it, and torch refuses to read such a tensor as another dtype, so that
-// float8 and bfloat16 need no look, which costs some 50 ns.
-inline bool may_be_negative(DType dtype) {
-  return dtype == DType::float32 || dtype == DType::float16 || dtype == DType::float64;
+// of complex tensors have it, which lie two elements apart, and torch refuses to read such a tensor
+// as another dtype: what is float8 or bfloat16, or has an odd stride, needs no look, which costs
+// some 50 ns.
+inline bool may_be_negative(const TensorView& view) {
+  if (view.dtype != DType::float32 && view.dtype != DType::float16 &&
+      view.dtype != DType::float64) {
+    return false;
+  }
+  bool odd = false;
+  for (int i = 0; i < view.rank; ++i) odd |= view.shape[i] > 1 && view.strides[i] % 2 != 0;
+  return !odd;
 }
-void refuse_negative(nb::handle object, const TensorView& view, const char* operand);
+void refuse_negative(nb::handle object, const char* operand);
 // Each writes `view` and returns the owner of its memory, if that is not the object.
 nb::object import_numpy(nb::handle object, const char* operand, TensorView& view);
 nb::object import_cupy(nb::handle object, const char* operand, TensorView& view);

@@ -172,7 +172,8 @@ void remember(const std::string& path, const DriverError& error,
   last_failure = new Failure{path, error.what(), error.code, now + pause};
 }
 
-const Api& load_once() {
+// Not inlined, so that api() stays a load and a jump.
+[[gnu::noinline]] const Api& load_once() {
   std::lock_guard lock(mutex);
   if (const Api* api = loaded.load(std::memory_order_acquire)) return *api;
   const std::string path = library_path();

@@ -35,8 +35,8 @@ CallCost measure_call(const GemmArgs& args, const CallOptions& options, int call
     throw ValueError(complaint("a", "an array in host memory", "one on a GPU"));
   }
   gemm(args, options);  // plans, and loads the kernel
-  const plan::CallFacts facts(args, options);
-  plan::PreparedCall* call = plan::find_call(facts.signature, facts.signature.hash());
+  const plan::Signature signature(args, options);
+  plan::PreparedCall* call = plan::find_call(signature, signature.hash());
   if (call == nullptr) throw ValueError(complaint("out", "no element", "something to compute"));
   std::vector<double> whole, alone;
   for (int i = 0; i < samples; ++i) {

@@ -1,5 +1,6 @@
 // Plan and make_plan.
 #include <array>
+#include <atomic>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,12 +22,15 @@ struct Plan::State {
   std::optional<Policy> policy;
   plan::Signature signature;
   std::uint64_t hash = 0;                  // its
+  std::uint64_t number = 0;                // of this plan alone
   std::optional<plan::PreparedCall> call;  // none in host memory, and where nothing is computed
   Problem problem;
   KernelReport report;
 };
 
 namespace {
+
+std::atomic<std::uint64_t> plans_made{0};
 
 constexpr std::string_view made_so = "the plan was made with it";
 
@@ -243,21 +247,23 @@ struct PlanMaker {
       state->report.config = "the reference backend";
       state->report.reason = "the arrays are in host memory";
     }
-    state->signature = plan::CallFacts(example, state->options).signature;
+    state->signature = plan::Signature(example, state->options);
     if (!state->signature.usable()) {  // the other reasons for that are refused above
       throw ValueError(complaint("policy.kernel", state->policy->kernel.value_or(""),
                                  "\"persistent\", \"decode\" or \"general\""));
     }
     state->hash = state->signature.hash();
+    state->number = ++plans_made;
     state->example = without_addresses(example);
     return Plan(std::move(state));
   }
 
   template <class Args>
   static void run(const Plan::State& state, const Args& args, Stream stream) {
-    const plan::CallFacts facts(args, state.options);
-    if (!(facts.signature == state.signature)) {
-      if (const Args* planned = std::get_if<Args>(&state.example)) {
+    const Args* planned = std::get_if<Args>(&state.example);
+    const bool known = planned != nullptr && plan::alike(args, *planned);
+    if (!known && !(plan::Signature(args, state.options) == state.signature)) {
+      if (planned != nullptr) {
         const auto same = with_granularities(args, *planned, product_of(state.problem));
         if (same) return run(state, *same, stream);
         refuse(args, *planned);
@@ -270,12 +276,13 @@ struct PlanMaker {
       options.stream = stream;
       return compute(args, options);
     }
-    if (state.call->may_overlap(facts)) make_problem(args);
+    const plan::CallValues values(args);
+    if (state.call->may_overlap(values)) make_problem(args);
     ops::check_group_values(args, stream);
     // Each thread runs a copy of its own; it is the one that a call without the plan would find.
-    plan::PreparedCall* mine = plan::find_call(state.signature, state.hash);
+    plan::PreparedCall* mine = plan::find_call(state.signature, state.hash, state.number);
     if (mine == nullptr) mine = &plan::keep_call(state.signature, state.hash, *state.call);
-    mine->run(facts, stream);
+    mine->run(values, stream);
   }
 };
 

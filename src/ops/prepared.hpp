@@ -38,18 +38,18 @@ void check_group_values(const KGroupedArgs& args, Stream stream);
 // another array is told apart by the checks themselves.
 template <class Args>
 void run_on_gpu(const Args& args, const CallOptions& options) {
-  const plan::CallFacts facts(args, options);
-  const std::uint64_t hash = facts.signature.hash();
-  plan::PreparedCall* call = plan::find_call(facts.signature, hash);
+  const plan::Signature signature(args, options);
+  const plan::CallValues values(args);
+  plan::PreparedCall* call = plan::find_call(signature, signature.hash());
   if (call == nullptr) {
     std::optional<plan::Prepared> made = prepare(args, options, GroupValues::checked);
     if (!made) return;
-    call = &plan::keep_call(facts.signature, hash, std::move(made->call));
+    call = &plan::keep_call(signature, signature.hash(), std::move(made->call));
   } else {
-    if (call->may_overlap(facts)) make_problem(args);
+    if (call->may_overlap(values)) make_problem(args);
     check_group_values(args, options.stream);
   }
-  call->run(facts, options.stream);
+  call->run(values, options.stream);
 }
 
 }  // namespace deepgemm::ops

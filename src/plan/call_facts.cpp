@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <optional>
 #include <string>
 
@@ -45,7 +46,7 @@ class Signature::Writer {
     signature_.words_[size_] = word;
     sum_ += word * multipliers.of[size_++];
   }
-  void refuse() noexcept { signature_.refuse(); }
+  void refuse() noexcept { signature_.usable_ = false; }
 
  private:
   Signature& signature_;
@@ -130,12 +131,10 @@ void add_policy(Signature::Writer& signature, const Policy& policy) {
   }
 }
 
-// `more`: words of the operation's own.
-template <class Args, class... Words>
-void collect(CallFacts& facts, Operation operation, std::uint64_t form, const Args& args,
-             const CallOptions& options, Words... more) {
-  Signature::Writer signature(facts.signature);
-  facts.alpha = args.alpha;
+// What every operation has; `form`: 32 bits of its own.
+template <class Args>
+void add_call(Signature::Writer& signature, Operation operation, std::uint64_t form,
+              const Args& args, const CallOptions& options) {
   std::uint64_t flags = 0;
   std::uint64_t bit = std::uint64_t{1} << flags_bit;
   const auto add_flag = [&](bool value) {
@@ -160,32 +159,92 @@ void collect(CallFacts& facts, Operation operation, std::uint64_t form, const Ar
   add_granularity(signature, args.a.granularity);
   add_granularity(signature, args.b.granularity);
   if (options.policy != nullptr) add_policy(signature, *options.policy);
-  for_each_array(args, [&](Role role, const TensorView& view) {
-    facts.addresses[static_cast<std::size_t>(role)] = view.data;
-    add_array(signature, role, view);
-  });
-  (signature.add(static_cast<std::uint64_t>(more)), ...);
+  for_each_array(args,
+                 [&](Role role, const TensorView& view) { add_array(signature, role, view); });
 }
 
 }  // namespace
 
-CallFacts::CallFacts(const GemmArgs& args, const CallOptions& options) {
-  out_scale = args.out_scale;
-  collect(*this, Operation::gemm, kind_of_scale(out_scale), args, options);
+Signature::Signature(const GemmArgs& args, const CallOptions& options) noexcept {
+  Writer writer(*this);
+  add_call(writer, Operation::gemm, kind_of_scale(args.out_scale), args, options);
 }
 
-CallFacts::CallFacts(const GroupedArgs& args, const CallOptions& options) {
-  collect(*this, Operation::grouped, static_cast<std::uint64_t>(args.form), args, options,
-          args.alignment);
+Signature::Signature(const GroupedArgs& args, const CallOptions& options) noexcept {
+  Writer writer(*this);
+  add_call(writer, Operation::grouped, static_cast<std::uint64_t>(args.form), args, options);
+  writer.add(static_cast<std::uint64_t>(args.alignment));
 }
 
-CallFacts::CallFacts(const MaskedArgs& args, const CallOptions& options) {
-  collect(*this, Operation::masked, args.expected_rows.has_value(), args, options,
-          args.expected_rows.value_or(0));
+Signature::Signature(const MaskedArgs& args, const CallOptions& options) noexcept {
+  Writer writer(*this);
+  add_call(writer, Operation::masked, args.expected_rows.has_value(), args, options);
+  writer.add(static_cast<std::uint64_t>(args.expected_rows.value_or(0)));
 }
 
-CallFacts::CallFacts(const KGroupedArgs& args, const CallOptions& options) {
-  collect(*this, Operation::k_grouped, 0, args, options);
+Signature::Signature(const KGroupedArgs& args, const CallOptions& options) noexcept {
+  Writer writer(*this);
+  add_call(writer, Operation::k_grouped, 0, args, options);
+}
+
+namespace {
+
+std::uintptr_t address_of(const TensorView& view) {
+  return reinterpret_cast<std::uintptr_t>(view.data);
+}
+
+// Within 16 bytes, and there or not: the rest of an address may differ.
+inline bool same_place(const TensorView& a, const TensorView& b) {
+  return (address_of(a) ^ address_of(b)) % 16 == 0 && (a.data == nullptr) == (b.data == nullptr);
+}
+
+inline bool same(const TensorView& a, const TensorView& b) {
+  if (a.rank != b.rank || static_cast<unsigned>(a.rank) > static_cast<unsigned>(max_rank) ||
+      a.dtype != b.dtype || a.device != b.device || a.read_only != b.read_only ||
+      !same_place(a, b)) {
+    return false;
+  }
+  for (int i = 0; i < a.rank; ++i) {
+    if (a.shape[i] != b.shape[i] || a.strides[i] != b.strides[i]) return false;
+  }
+  return true;
+}
+bool same(const std::optional<TensorView>& a, const std::optional<TensorView>& b) {
+  return a.has_value() == b.has_value() && (!a || same(*a, *b));
+}
+bool same(const ScaledView& a, const ScaledView& b) {
+  return same(a.values, b.values) && same(a.sf, b.sf) && a.granularity == b.granularity;
+}
+
+// What every operation has.
+template <class Args>
+bool same_product(const Args& a, const Args& b) {
+  const auto in_place = [](const Args& args) { return args.c && args.c->data == args.out.data; };
+  if constexpr (requires { a.bias; }) {
+    if (!same(a.bias, b.bias) || a.activation != b.activation) return false;
+  }
+  return same(a.a, b.a) && same(a.b, b.b) && same(a.out, b.out) && same(a.c, b.c) &&
+         in_place(a) == in_place(b) && a.layout == b.layout &&
+         (a.alpha == 1.0F) == (b.alpha == 1.0F);
+}
+
+}  // namespace
+
+bool alike(const GemmArgs& a, const GemmArgs& b) noexcept {
+  return same_product(a, b) && kind_of_scale(a.out_scale) == kind_of_scale(b.out_scale);
+}
+
+bool alike(const GroupedArgs& a, const GroupedArgs& b) noexcept {
+  return same_product(a, b) && same(a.groups, b.groups) && a.form == b.form &&
+         a.alignment == b.alignment;
+}
+
+bool alike(const MaskedArgs& a, const MaskedArgs& b) noexcept {
+  return same_product(a, b) && same(a.rows, b.rows) && a.expected_rows == b.expected_rows;
+}
+
+bool alike(const KGroupedArgs& a, const KGroupedArgs& b) noexcept {
+  return same_product(a, b) && same(a.k_sizes, b.k_sizes);
 }
 
 }  // namespace deepgemm::plan

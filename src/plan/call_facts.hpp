@@ -1,4 +1,5 @@
-// A call as its caller gave it: where its arrays lie, and everything else in one comparable POD.
+// A call as its caller gave it: what may change from call to call, and everything else in one
+// comparable POD.
 #pragma once
 
 #include <array>
@@ -38,8 +39,12 @@ void for_each_array(const Args& args, Function&& function) {
 class Signature {
  public:
   class Writer;
-  // Of a call that no check has seen yet and that has no signature, such as a rank of 1000.
-  void refuse() noexcept { usable_ = false; }
+  Signature() = default;
+  Signature(const GemmArgs& args, const CallOptions& options) noexcept;
+  Signature(const GroupedArgs& args, const CallOptions& options) noexcept;
+  Signature(const MaskedArgs& args, const CallOptions& options) noexcept;
+  Signature(const KGroupedArgs& args, const CallOptions& options) noexcept;
+  // False of a call that no check has seen yet and that has no signature, such as a rank of 1000.
   bool usable() const noexcept { return usable_; }
   const std::uint64_t* words() const noexcept { return words_; }
   std::size_t size() const noexcept { return size_; }
@@ -58,17 +63,25 @@ class Signature {
   std::uint64_t words_[capacity];  // the first size_ of them
 };
 
-struct CallFacts {
-  CallFacts(const GemmArgs& args, const CallOptions& options);
-  CallFacts(const GroupedArgs& args, const CallOptions& options);
-  CallFacts(const MaskedArgs& args, const CallOptions& options);
-  CallFacts(const KGroupedArgs& args, const CallOptions& options);
+// Whether two calls are alike in all that a signature has of their arguments: a yes at a third of
+// what it costs to write one. A no says nothing: strides that mean nothing may be all that differs.
+bool alike(const GemmArgs& a, const GemmArgs& b) noexcept;
+bool alike(const GroupedArgs& a, const GroupedArgs& b) noexcept;
+bool alike(const MaskedArgs& a, const MaskedArgs& b) noexcept;
+bool alike(const KGroupedArgs& a, const KGroupedArgs& b) noexcept;
 
-  void* address(Role role) const { return addresses[static_cast<std::size_t>(role)]; }
+// What calls of one signature may differ in.
+struct CallValues {
+  template <class Args>
+  explicit CallValues(const Args& args) : alpha(args.alpha) {
+    if constexpr (requires { args.out_scale; }) out_scale = args.out_scale;
+    for_each_array(args, [this](Role role, const TensorView& view) {
+      addresses[static_cast<std::size_t>(role)] = view.data;
+    });
+  }
 
   std::array<void*, role_count> addresses{};  // null: not there
   float alpha = 1, out_scale = 1;
-  Signature signature;
 };
 
 }  // namespace deepgemm::plan

@@ -12,6 +12,7 @@ namespace {
 struct Entry {
   std::vector<std::uint64_t> signature;
   PreparedCall call;
+  std::uint64_t plan = 0;  // the last that found it
 };
 
 // Why sets of 8 and not a hash map: a look-up reads two lines of memory, nothing is ever rehashed
@@ -45,13 +46,16 @@ bool same(const Entry& entry, const Signature& signature) {
 
 }  // namespace
 
-PreparedCall* find_call(const Signature& signature, std::uint64_t hash) {
+PreparedCall* find_call(const Signature& signature, std::uint64_t hash, std::uint64_t plan) {
   if (!signature.usable()) return nullptr;
   Set& set = set_of(hash);
   for (std::size_t i = 0; i < ways; ++i) {
-    if (set.hashes[i] == hash && set.entries[i] && same(*set.entries[i], signature)) {
-      return &set.entries[i]->call;
-    }
+    if (set.hashes[i] != hash || !set.entries[i]) continue;
+    Entry& entry = *set.entries[i];
+    if (plan != 0 && entry.plan == plan) return &entry.call;
+    if (!same(entry, signature)) continue;
+    if (plan != 0) entry.plan = plan;
+    return &entry.call;
   }
   return nullptr;
 }

@@ -54,8 +54,8 @@ class PreparedLaunch {
     std::memcpy(parameters_, &parameters, sizeof(parameters));
   }
 
-  // The arrays of this launch lie `index` times `distances` bytes behind those of `facts`.
-  void run(const CallFacts& facts, const std::array<std::int64_t, role_count>& distances,
+  // The arrays of this launch lie `index` times `distances` bytes behind those of `values`.
+  void run(const CallValues& values, const std::array<std::int64_t, role_count>& distances,
            std::int64_t index, CUstream stream);
   void run_again(CUstream stream) { launch_.run(stream, parameters_); }
   const std::byte* parameters() const { return parameters_; }
@@ -89,9 +89,9 @@ class PreparedCall {
   }
   // Whether out spans bytes that another array spans too, but for a c that is out: then only the
   // checks of the operation can tell. False proves that they would pass.
-  bool may_overlap(const CallFacts& facts) const noexcept;
+  bool may_overlap(const CallValues& values) const noexcept;
   // Writes the parameters in place: each thread has its own copy.
-  void run(const CallFacts& facts, CUstream stream);
+  void run(const CallValues& values, CUstream stream);
   // What run() did last, with nothing but the driver's launches.
   void run_again(CUstream stream);
 

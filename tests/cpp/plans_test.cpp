@@ -248,6 +248,37 @@ TEST_CASE("one plan in 8 threads, each call with its own arrays and stream") {
   for (int count : wrong) CHECK(count == 0);
 }
 
+TEST_CASE("plans that take turns, and wrong calls between them, launch each its own") {
+  testing::CacheDirectory directory;
+  testing::use_fake_nvrtc();
+  fake::CudaState& state = fake::use_fake_driver();
+  const GemmArgs few = PlannedProduct(64, 512, 512).args, many = PlannedProduct(640, 512, 512).args;
+  const Plan first = make_plan(few), again = make_plan(few), second = make_plan(many);
+  const auto check = [](const Plan& plan, const GemmArgs& args) {
+    const auto found = launches_of([&] { plan.run(args); });
+    CHECK((found == launches_in_a_new_thread([&] { gemm(args); })));
+  };
+  const auto check_all = [&] {
+    GemmArgs moved = few;
+    move(moved, 4096);
+    check(first, few), check(second, many), check(again, moved), check(first, moved);
+    const std::size_t before = state.launches.size();
+    CHECK_THROWS_AS(first.run(many), ValueError);
+    CHECK_THROWS_AS(second.run(few), ValueError);
+    moved.out.data = moved.b.values.data;
+    CHECK(contains(message_of<ValueError>([&] { first.run(moved); }), "overlaps b"));
+    CHECK(state.launches.size() == before);
+    check(first, few);
+  };
+  check_all();
+  check_all();
+  // A thread that has lost what it kept, and then more threads than one.
+  for (std::int64_t m = 1; m <= 1400; ++m) gemm(PlannedProduct(m, 512, 512).args);
+  check_all();
+  std::thread(check_all).join();
+  check_all();
+}
+
 TEST_CASE("a plan of host memory runs the reference, with the same checks") {
   float a[2 * 3] = {1, 2, 3, 4, 5, 6}, b[2 * 3] = {1, 0, 1, 0, 1, 0}, out[2 * 2] = {};
   GemmArgs args;

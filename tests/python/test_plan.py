@@ -273,6 +273,17 @@ refused("b: found an array on cuda:1", (a, sfa), (other, sfb), out)
 host = DeviceArray((64, 128), "bfloat16", -1)
 refused("out: found an array on cpu", (a, sfa), (b, sfb), host)
 refused("sfa: found strides", (a, put((64, 2), "float32")), (b, sfb), out)
+refused("out: found float16", (a, sfa), (b, sfb), put((64, 128), "float16"))
+refused("a: found shape [32, 256]", (a.strided((32, 256), (256, 1)), sfa), (b, sfb), out)
+plan((a, sfa), (b, sfb), out)  # and after them
+plan((put((64, 256), "float8_e4m3fn"), sfa), (b, sfb), put((64, 128), "bfloat16"))
+
+square = put((128, 256), "bfloat16")
+x, y = square.strided((128, 128), (256, 1)), put((128, 128), "bfloat16")
+plan = deepgemm.plan("gemm", x, y, square.strided((128, 128), (256, 1), 128))
+plan(x, y, square.strided((128, 128), (256, 1), 128))  # beside x, in the same rows
+refused("out: found memory that overlaps a", x, y, x)
+refused("out: found strides", x, y, y)
 grouped = deepgemm.plan("grouped_gemm", (a, sfa), (put((4, 128, 256), "float8_e4m3fn"),
     put((4, 1, 2), "float32")), put((4,), "int32"), out)
 assert "schedule" in repr(grouped) or grouped.config, grouped
