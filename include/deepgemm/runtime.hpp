@@ -46,7 +46,7 @@ struct CandidateReport {
   std::string kernel;  // "persistent", "decode"
   std::string config;
   double predicted_us = 0;
-  bool swept = false;  // measured on an H200, fastest for this problem: it goes before all others
+  bool swept = false;  // measured on an H200, fastest of its kernel's: it goes before the others
   std::vector<std::pair<std::string, int>> policy;
 };
 
