@@ -15,8 +15,9 @@ from scipy.optimize import nnls  # type: ignore[import-untyped]
 
 SMS = 132
 MODEL_REGRET = 0.01  # above it a problem gets into the table
-# Up to SHORT us fewer waves are worth WAVE_BONUS: sweeps meet an L2 full of dirty lines. With a clean
-# one 64x7168x2048 takes 6.5 us in one wave and 7.6 in two, 64x32768x512 7.8 in two and 8.4 in four.
+# Up to SHORT us fewer waves are worth WAVE_BONUS: sweeps meet an L2 full of dirty lines. With a
+# clean one 64x7168x2048 takes 6.5 us in one wave and 7.6 in two, 64x32768x512 7.8 in two and 8.4 in
+# four.
 SHORT, WAVE_BONUS = 10.0, 0.025
 # By kind: the sweep, its epilogue, and the bytes of one element of D that cross the memory.
 KINDS = (

@@ -40,8 +40,8 @@ DecodeConfig make_config(const FittedDecode& f, const DecodeRequest& request) {
   return config;
 }
 
-// For a B that is many times L2, as that of a vocabulary is: boxes of one block, and as many as fit.
-// 1x129280x7168: BF16 448 -> 430 us, FP8 231 -> 225.
+// For a B that is many times L2, as that of a vocabulary is: boxes of one block, and as many as
+// fit. 1x129280x7168: BF16 448 -> 430 us, FP8 231 -> 225.
 constexpr FittedDecode large_b_shapes_16bit[] = {
     {8, 2, 1, 12, 1, 1, {2.5F, 0, 0, 0, 0.231F, 0, 0, 0}},
     {16, 2, 1, 12, 1, 1, {2.5F, 0, 0, 0, 0.234F, 0, 0, 0}},
@@ -90,7 +90,8 @@ std::int64_t resident_ctas(const DecodeConfig& c, const DecodeRequest& r) {
   return r.max_ctas > 0 ? std::min(all, r.max_ctas) : all;
 }
 
-// A CTA for each piece; but with K whole, where CTAs go on to other tiles, no more than run at once.
+// A CTA for each piece; but with K whole, where CTAs go on to other tiles, no more than run at
+// once.
 std::int64_t grid_of(const DecodeConfig& config, const DecodeRequest& r) {
   const std::int64_t pieces = pieces_of(config, r.n);
   return config.cluster_k > 1 ? pieces : std::min(pieces, resident_ctas(config, r));

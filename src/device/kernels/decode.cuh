@@ -13,9 +13,9 @@
 // | all threads    | cluster barrier 2: fragments sent  | before the sums are read                  |
 // clang-format on
 //
-// One CTA computes `rows()` rows of B over its share of K; where there are more such tiles than CTAs
-// (K not split), one tile after the other, while the ring goes on across them. The producer starts
-// the whole ring before anyone else is ready. Under programmatic dependent launch everything
+// One CTA computes `rows()` rows of B over its share of K; where there are more such tiles than
+// CTAs (K not split), one tile after the other, while the ring goes on across them. The producer
+// starts the whole ring before anyone else is ready. Under programmatic dependent launch everything
 // is read after the previous kernel, for B may be its output; with constant_b the ring's first
 // round of B is not.
 #pragma once
