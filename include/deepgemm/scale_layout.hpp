@@ -48,7 +48,9 @@ DEEPGEMM_API void unpack_ue8m0(const TensorView& packed, const TensorView& sf,
                                const CallOptions& call = {});
 
 // Columns of packed exponents: ceil(blocks / 4).
-constexpr std::int64_t packed_blocks(std::int64_t blocks) noexcept { return (blocks + 3) / 4; }
+constexpr std::int64_t packed_blocks(std::int64_t blocks) noexcept {
+  return blocks / 4 + (blocks % 4 > 0 ? 1 : 0);
+}
 // The same of groups along K; a ValueError for a negative size or a k_per_scale below 1.
 DEEPGEMM_API std::int64_t packed_blocks(std::span<const std::int64_t> k_sizes,
                                         std::int64_t k_per_scale);

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstring>
+#include <limits>
 #include <string>
 
 #include "deepgemm/scale_layout.hpp"
@@ -129,6 +130,8 @@ TEST_CASE("packing and unpacking, dense and in groups along K") {
 
   const std::array<std::int64_t, 3> sizes{256, 0, 512};
   CHECK(packed_blocks(sizes, 128) == 2);
+  for (std::int64_t blocks : {0, 1, 4, 5}) CHECK(packed_blocks(blocks) == (blocks + 3) / 4);
+  CHECK(packed_blocks(std::numeric_limits<std::int64_t>::max()) == std::int64_t{1} << 61);
   CHECK(packed_blocks(sizes, 16) == 12);
   CHECK_THROWS_AS(packed_blocks(sizes, 0), ValueError);
   Tensor vector{DType::int64, {3}};
