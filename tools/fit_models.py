@@ -43,7 +43,7 @@ GROUP_KINDS = (
 Problem = tuple[int, ...]  # M, N, K; of groups: how many, M, N, K
 Shape = tuple[int, ...]
 Samples = dict[Shape, list[tuple[Problem, float]]]
-Points = list[tuple[float, float, Shape]]  # predicted us, measured us
+Points = list[tuple[float, float, Shape]]  # predicted us, measured us, of what
 Fitted = dict[Shape, np.ndarray[Any, Any]]
 Tuned = dict[Problem, tuple[Shape, float]]
 
@@ -90,7 +90,7 @@ def group_terms(problem: Problem, shape: Shape) -> list[float]:
 
 
 def decode_terms(problem: Problem, shape: Shape) -> list[float]:
-    """Terms of decode_cost.cpp, in its order."""
+    """Terms of decode_heuristics.cpp, in its order."""
     _, n, k = problem
     _, consumers, stage_blocks, stages, cluster, ctas_per_sm = shape
     grid = ceil_div(n, 64 * consumers) * cluster
@@ -184,7 +184,7 @@ def tune(
 
 
 def settle(tiles: tuple[Samples, Fitted, Tuned], decode: tuple[Samples, Fitted, Tuned]) -> None:
-    """Where prediction takes the slower of the two kernels, both get the time that was measured."""
+    """Where prediction takes the slower of the two kernels, both get into the table."""
     of_tiles = predictions(*tiles[:2], gemm_terms)
     of_decode = predictions(*decode[:2], decode_terms)
     for m, n, k in of_tiles.keys() & of_decode.keys():

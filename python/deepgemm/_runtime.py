@@ -30,8 +30,8 @@ class Report:
     grid: int
     stages: int
     # Of explain(): every config weighed, cheapest first, each with "config", "predicted_us",
-    # "swept" (measured on an H200 as the fastest for this problem, before all predictions) and the
-    # "policy" that asks for it.
+    # "swept" (measured on an H200 as its kernel's fastest for this problem, before predictions) and
+    # the "policy" that asks for it.
     candidates: list[dict[str, Any]] = field(default_factory=list)
     problem: dict[str, Any] = field(default_factory=dict)
     # Two reports have the same one only if the compiled kernel is the same.

@@ -52,6 +52,12 @@ constexpr FittedDecode large_b_shapes_float8[] = {
 
 bool has_large_b(const DecodeRequest& r) { return outgrows_l2(r.n, r.k, r.b_type); }
 
+// What a large B's own shapes are predicted to take needs every SM, full.
+bool fills_device(const DecodeConfig& c, std::int64_t grid, const DecodeRequest& r) {
+  return r.num_sms == swept_sms && r.max_ctas == 0 &&
+         grid >= std::int64_t{r.num_sms} * c.ctas_per_sm;
+}
+
 // The measured shapes are the candidates. Calls f(config, its coefficients, whether it goes before
 // the others).
 template <class Function>
@@ -202,8 +208,7 @@ std::vector<DecodeChoice> candidates(const DecodeRequest& request) {
   const auto weigh = [&](const DecodeConfig& config, const FittedDecode& fitted, bool first) {
     if (misfit(config, request) != nullptr) return;
     DecodeChoice choice = choice_of(config, request);
-    // What a large B's own shapes are predicted to take needs every SM full.
-    if (first && choice.grid < std::int64_t{request.num_sms} * config.ctas_per_sm) return;
+    if (first && !fills_device(config, choice.grid, request)) return;
     const bool measured = tuned != nullptr && has_shape(*tuned, fitted);
     choice.tuned = measured || (first && tuned == nullptr);
     choice.predicted_us = measured ? double{tuned->us} : predict(config, fitted.terms, request);

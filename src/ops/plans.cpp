@@ -184,8 +184,10 @@ std::optional<Args> with_granularities(const Args& given, const Args& planned,
   return std::nullopt;
 }
 
-// Of an example the plan keeps no address, but which bytes within 16 it had, and whether c was out.
+// Of an example the plan keeps no address, but whether there was memory, which bytes within 16 it
+// had, and whether c was out.
 void forget(TensorView& view, const void* out) {
+  if (view.data == nullptr) return;
   const bool is_out = view.data == out;
   view.data = reinterpret_cast<void*>(place_of(view) + (is_out ? 16 : 32));
 }

@@ -105,7 +105,8 @@ std::string why_not_decode(const GemmProblem& p, const RowsByK& a, const RowsByK
   if (auto rule = broken_rule(decode_matrix(b, 64, 1, "b")); !rule.empty())
     return join("b: ", rule);
   if (!heuristics::candidates(request).empty()) return {};
-  return "no table of factors for this K fits shared memory";
+  return request.max_ctas > 0 ? "no config fits num_sms and the table of factors for this K"
+                              : "no table of factors for this K fits shared memory";
 }
 
 GemmPlan general_plan(const GemmProblem& p, std::string reason) {

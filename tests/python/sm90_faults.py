@@ -9,6 +9,7 @@ WIDE, SPLIT = "128x192 cluster 2x1", "64x64 K split in 2"
 SIXTEEN = "decode 16 tokens, (2, 2, 2, 1, 2)"
 DECODE, CLUSTERED = "decode 8 tokens, (1, 2, 3, 1, 3)", "decode 8 tokens, (2, 2, 3, 4, 2)"
 IN_TURN, IN_TURN_16BIT = f"{SIXTEEN}, 1 CTAs", "bfloat16 decode 8 tokens, 1 CTA"
+IN_TURN_DEPENDENT = "decode, dependent launch, 1 CTA"
 ADDS_C, ADDS_D = "128x128, adds C", "128x128, adds to D"
 SKIPS_C, SPLIT_C = "192x128, adds C", "bfloat16 64x64 K split in 2, adds C"
 DEPENDENT_DECODE, DEPENDENT_TILES = "decode, dependent launch", "tiles, dependent launch"
@@ -205,6 +206,8 @@ FAULTS = (
     Fault("decode reads tokens ahead of the wait", DEPENDENT_DECODE, FEW,
           "  if (!p.constant_b) return;\n  ptx::wait_for_previous_kernel();",
           "  if (!p.constant_b) return;"),
+    Fault("decode's tokens come for the stages behind the rows'", IN_TURN_DEPENDENT, FEW,
+          "  at = {};\n", ""),
     Fault("decode reads factors ahead of the wait", DEPENDENT_DECODE, FEW,
           "  ptx::wait_for_previous_kernel();\n  fill_table", "  fill_table"),
     Fault("tiles are loaded ahead of the wait", DEPENDENT_TILES, PRODUCER,

@@ -94,6 +94,8 @@ DEEPGEMM_SHARED_CODE constexpr const char* broken_rule(const DecodeConfig& c) {
   if (c.scaled() ? bytes_of(c.b_type) != 1 : c.b_type != c.a_type || bytes_of(c.a_type) != 2)
     return "a and b are both FP8, or have the same 16-bit type";
   if (c.stages < 1) return "stages must be at least 1";
+  // A stage of theirs is given back only when the next one has been waited for.
+  if (!c.scaled() && c.stages < 2) return "16-bit operands need at least 2 stages";
   if (c.ctas_per_sm < 1) return "ctas_per_sm must be at least 1";
   if (bytes_of(c.out_type) == 1) return "FP8 output needs the general epilogue";
   if (c.general_epilogue && c.out_type != ElementType::f32)

@@ -1,6 +1,5 @@
 // D[M, N] = (A sfa) (B sfb)^T, of 16-bit operands A B^T, for few tokens: operands swapped (rows of
-// B on the 64 rows of WGMMA, tokens on its columns), K split over a cluster, everything resident in
-// one wave.
+// B on the 64 rows of WGMMA, tokens on its columns), K whole or split over a cluster.
 //
 // clang-format off
 // | who            | does                               | waits on                     | arrives at |
@@ -95,7 +94,8 @@ template <DecodeConfig C>
 DEEPGEMM_DEVICE void start_ring(const DecodeParams& p, u32 shared, const DecodeShare& share) {
   DecodeRing<C> ring(shared);
   ring.init(1, C.consumers * warps_per_group);
-  const int first_round = min_of(share.tiles * share.stages, static_cast<int>(C.stages));
+  const i64 uses = static_cast<i64>(share.tiles) * share.stages;
+  const int first_round = static_cast<int>(min_of(uses, static_cast<i64>(C.stages)));
   if (!p.constant_b) ptx::wait_for_previous_kernel();
   StageOfTile at;
   for (int i = 0; i < first_round; ++i, ring.advance(), at.advance(share)) {
@@ -287,7 +287,8 @@ DEEPGEMM_DEVICE void decode(const DecodeParams& p) {
   DecodeRing<C> ring(shared);
 #pragma unroll 1
   for (int tile = 0; tile < share.tiles; ++tile) {
-    if (tile > 0) {
+    // Warps read the table of the tile before, or its sums, until they come here.
+    if ((C.scaled() || C.sums_in_shared()) && tile > 0) {
       ptx::named_barrier_sync(tile_barrier, C.consumers * 128);
       fill_table<C>(p, shared, share, tile);
       ptx::named_barrier_sync(tile_barrier, C.consumers * 128);
