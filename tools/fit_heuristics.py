@@ -2,8 +2,8 @@
 
 Writes src/heuristics/fitted_h200.hpp: for each tile of the persistent kernel and each shape of the
 decode kernel, the coefficients of a linear model (non-negative least squares on relative error);
-and a table of the problems where the model loses more than 1 %, takes the slower of the two kernels,
-or more waves where fewer are as good.
+and a table of the problems where the model loses more than 1 %, takes the slower of the two
+kernels, or more waves where fewer are as good.
 Prints the regret of choosing so instead of by measurement. Needs numpy and scipy.
 
     python tools/fit_heuristics.py [--check]     --check: fit and report, write nothing

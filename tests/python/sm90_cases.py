@@ -171,7 +171,7 @@ def dependent(m: int, policy: dict[str, Any] | None = None) -> Case:
                         made[name].values.to_numpy()  # nothing in the stream still writes it
                 left, right = made["left"], made["right"]
                 out, again = (
-                    deepgemm.gemm(left, right, out_dtype="float32", policy=policy) for _ in "12"
+                    deepgemm.gemm(left, right, out_dtype="float32", policy=policy) for _ in range(2)
                 )
                 assert oracle.same_bits(out.to_numpy(), x @ w.T)
                 assert oracle.same_bits(again.to_numpy(), x @ w.T)
