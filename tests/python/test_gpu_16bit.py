@@ -216,6 +216,14 @@ def few_sms(place: Place) -> None:
                 check(place, rng, shape, layout=layout)
 
 
+def many_columns(place: Place) -> None:
+    """Few rows of a, and more columns than all CTAs of a GPU have at once."""
+    rng = np.random.default_rng(21)
+    for shape in ((20, 16896, 256), (3, 70016, 192)):
+        check(place, rng, shape)
+        check(place, rng, shape, bias=rng.integers(-9, 9, shape[1]).astype(np.float32))
+
+
 def repeat(place: Place) -> None:
     """The same bits, every time."""
     rng = np.random.default_rng(6)
@@ -235,7 +243,7 @@ def repeat(place: Place) -> None:
 
 def _bodies() -> Iterator[Callable[[Place], None]]:
     yield from (layouts, shapes, unaligned, epilogue, accumulate, every_candidate)
-    yield from (padding_is_not_read, nan_stays, against_the_cpu, few_sms, repeat)
+    yield from (padding_is_not_read, nan_stays, against_the_cpu, few_sms, many_columns, repeat)
 
 
 BODIES = {body.__name__: body for body in _bodies()}

@@ -336,6 +336,14 @@ def few_sms(place: Place) -> None:
                 check(place, rng, shape)
 
 
+def many_columns(place: Place) -> None:
+    """Few rows of a, and more columns than all CTAs of a GPU have at once."""
+    rng = np.random.default_rng(21)
+    for shape in ((20, 16896, 256), (3, 70016, 384)):
+        check(place, rng, shape)
+        check(place, rng, shape, bias=rng.integers(-9, 9, shape[1]).astype(np.float32))
+
+
 def strict_after_warmup(place: Place) -> None:
     """A repeated call compiles nothing."""
     rng = np.random.default_rng(12)
@@ -348,7 +356,7 @@ def _bodies() -> Iterator[Callable[[Place], None]]:
     yield from (exact_shapes, granularities, unaligned, epilogue, accumulate, repeat)
     yield from (against_the_cpu, other_dtypes, layouts, nan_and_zero)
     yield from (every_candidate, padding_is_not_read)
-    yield from (dependent_launches, constant_weights, few_sms, strict_after_warmup)
+    yield from (dependent_launches, constant_weights, few_sms, many_columns, strict_after_warmup)
 
 
 BODIES = {body.__name__: body for body in _bodies()}
