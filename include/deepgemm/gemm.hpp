@@ -59,8 +59,9 @@ struct CallOptions {
   Stream stream = nullptr;
   const Policy* policy = nullptr;
   // SMs that a kernel may occupy; 0: all of the device. With Policy::num_sms, the smaller counts.
-  // No kernel launches more CTAs, but the general one of dense products (see explain), which has
-  // one for each 64 x 64 of out, whatever this says.
+  // The persistent, quantise, dequantise and scale layout kernels and grouped products launch no
+  // more CTAs, and the decode kernel is not chosen if it would. The general kernel of dense
+  // products (see explain) has one CTA for each 64 x 64 of out, whatever this says.
   int num_sms = 0;
   bool pdl = false;  // programmatic dependent launch
   // b is written by nothing that the stream still has before this call (weights): under pdl its

@@ -40,23 +40,14 @@ DecodeConfig make_config(const FittedDecode& f, const DecodeRequest& request) {
   return config;
 }
 
-// For a B that is many times L2, as that of a vocabulary is: boxes of one block, and as many as
-// fit. 1x129280x7168: BF16 448 -> 430 us, FP8 231 -> 225.
-constexpr FittedDecode large_b_shapes_16bit[] = {
-    {8, 2, 1, 12, 1, 1, {2.5F, 0, 0, 0, 0.231F, 0, 0, 0}},
-    {16, 2, 1, 12, 1, 1, {2.5F, 0, 0, 0, 0.234F, 0, 0, 0}},
-};
-constexpr FittedDecode large_b_shapes_float8[] = {
-    {8, 1, 1, 10, 1, 2, {2.5F, 0, 0, 0, 0.241F, 0, 0, 0}},
+// For a B of 16-bit operands that is many times L2, as that of a vocabulary is: boxes of one block,
+// and as many as fit. 1x129280x7168: 448 -> 428 us.
+constexpr FittedDecode large_b_shapes[] = {
+    {8, 1, 1, 6, 1, 4, {2.5F, 0, 0, 0, 0.23F, 0, 0, 0}},
+    {16, 1, 1, 5, 1, 4, {2.5F, 0, 0, 0, 0.23F, 0, 0, 0}},
 };
 
 bool has_large_b(const DecodeRequest& r) { return outgrows_l2(r.n, r.k, r.b_type); }
-
-// What a large B's own shapes are predicted to take needs every SM, full.
-bool fills_device(const DecodeConfig& c, std::int64_t grid, const DecodeRequest& r) {
-  return r.num_sms == swept_sms && r.max_ctas == 0 &&
-         grid >= std::int64_t{r.num_sms} * c.ctas_per_sm;
-}
 
 // The measured shapes are the candidates. Calls f(config, its coefficients, whether it goes before
 // the others).
@@ -68,12 +59,8 @@ void for_each_config(int tokens, const DecodeRequest& request, bool large_b, Fun
     if (device::broken_rule(config) == nullptr) function(config, fitted, first);
   };
   for (const FittedDecode& fitted : fitted_decode) offer(fitted, false);
-  if (!large_b) return;
-  if (device::bytes_of(request.b_type) == 2) {
-    for (const FittedDecode& fitted : large_b_shapes_16bit) offer(fitted, true);
-  } else {
-    for (const FittedDecode& fitted : large_b_shapes_float8) offer(fitted, true);
-  }
+  if (!large_b || device::bytes_of(request.b_type) != 2) return;
+  for (const FittedDecode& fitted : large_b_shapes) offer(fitted, true);
 }
 
 std::int64_t blocks_of(std::int64_t k, const DecodeConfig& config) {
@@ -84,23 +71,8 @@ std::int64_t shared_bytes(const DecodeConfig& config, std::int64_t k) {
   return device::decode_shared_bytes(config, blocks_of(k, config));
 }
 
-// Tiles of rows of B, times the shares of K.
-std::int64_t pieces_of(const DecodeConfig& config, std::int64_t n) {
+std::int64_t grid_of(const DecodeConfig& config, std::int64_t n) {
   return ceil_div(n, std::int64_t{config.rows()}) * config.cluster_k;
-}
-
-// CTAs that run at once. Clusters of 4 and 8 do not tile the SMs.
-std::int64_t resident_ctas(const DecodeConfig& c, const DecodeRequest& r) {
-  const std::int64_t lost = c.cluster_k <= 2 ? 0 : c.ctas_per_sm == 1 ? 12 : 8;
-  const std::int64_t all = std::max<std::int64_t>(1, r.num_sms - lost) * c.ctas_per_sm;
-  return r.max_ctas > 0 ? std::min(all, r.max_ctas) : all;
-}
-
-// A CTA for each piece; but with K whole, where CTAs go on to other tiles, no more than run at
-// once.
-std::int64_t grid_of(const DecodeConfig& config, const DecodeRequest& r) {
-  const std::int64_t pieces = pieces_of(config, r.n);
-  return config.cluster_k > 1 ? pieces : std::min(pieces, resident_ctas(config, r));
 }
 
 // nullptr if a legal config can take the request, else why not.
@@ -109,8 +81,8 @@ const char* misfit(const DecodeConfig& config, const DecodeRequest& r) {
   if (shared_bytes(config, r.k) > std::min<std::int64_t>(most, device::max_shared_bytes)) {
     return "the table of factors for this K does not fit beside the ring";
   }
-  if (r.max_ctas > 0 && grid_of(config, r) > r.max_ctas) {
-    return "it needs more CTAs than num_sms, and a share of K is all that a CTA has";
+  if (r.max_ctas > 0 && grid_of(config, r.n) > r.max_ctas) {
+    return "it needs more CTAs than num_sms, and each CTA has one piece of work";
   }
   return nullptr;
 }
@@ -119,20 +91,23 @@ DecodeChoice choice_of(const DecodeConfig& config, const DecodeRequest& r) {
   DecodeChoice choice;
   choice.config = config;
   choice.shared_bytes = shared_bytes(config, r.k);
-  choice.grid = grid_of(config, r);
+  choice.grid = grid_of(config, r.n);
   if (has_large_b(r)) choice.b_policy = device::L2Policy::evict_normal;
   return choice;
 }
 
 // Microseconds; the terms are those of tools/fit_heuristics.py, fitted to FP8: what counts are
 // bytes, and blocks of 128 bytes.
-double predict(const DecodeConfig& c, const float (&terms)[8], const DecodeRequest& r) {
-  const std::int64_t pieces = pieces_of(c, r.n);
-  const double waves = static_cast<double>(ceil_div(pieces, resident_ctas(c, r)));
+double predict(const DecodeConfig& c, const float (&terms)[8], const DecodeRequest& r,
+               std::int64_t grid) {
+  // Clusters of 4 and 8 do not tile the SMs.
+  const std::int64_t lost = c.cluster_k <= 2 ? 0 : c.ctas_per_sm == 1 ? 12 : 8;
+  const std::int64_t sms = std::max<std::int64_t>(1, r.num_sms - lost);
+  const double waves = static_cast<double>(ceil_div(grid, sms * c.ctas_per_sm));
   const std::int64_t all_steps = ceil_div(blocks_of(r.k, c), std::int64_t{c.stage_blocks});
   const double steps = static_cast<double>(ceil_div(all_steps, std::int64_t{c.cluster_k}));
   const double sharing = static_cast<double>(
-      std::min<std::int64_t>(c.ctas_per_sm, ceil_div(pieces, std::int64_t{r.num_sms})));
+      std::min<std::int64_t>(c.ctas_per_sm, ceil_div(grid, std::int64_t{r.num_sms})));
   const double megabytes =
       1e-6 * static_cast<double>(r.n) * static_cast<double>(r.k) * device::bytes_of(r.b_type);
   const double values[8] = {1,
@@ -148,19 +123,18 @@ double predict(const DecodeConfig& c, const float (&terms)[8], const DecodeReque
   return us;
 }
 
-// The table's entry for this problem, or null.
-const TunedDecode* tuned_for(const DecodeRequest& r) {
+// The table's entry for this config and problem, or null.
+const TunedDecode* tuned_for(const FittedDecode& f, const DecodeRequest& r) {
   if (r.num_sms != swept_sms) return nullptr;
   const std::int64_t row_bytes = r.k * device::bytes_of(r.b_type);
   for (const TunedDecode& t : tuned_decode) {
-    if (t.tokens == tokens_for(r.m) && t.n == r.n && t.k == row_bytes) return &t;
+    if (t.tokens == f.tokens && t.n == r.n && t.k == row_bytes && t.consumers == f.consumers &&
+        t.stage_blocks == f.stage_blocks && t.stages == f.stages && t.cluster_k == f.cluster_k &&
+        t.ctas_per_sm == f.ctas_per_sm) {
+      return &t;
+    }
   }
   return nullptr;
-}
-
-bool has_shape(const TunedDecode& t, const FittedDecode& f) {
-  return t.consumers == f.consumers && t.stage_blocks == f.stage_blocks && t.stages == f.stages &&
-         t.cluster_k == f.cluster_k && t.ctas_per_sm == f.ctas_per_sm;
 }
 
 DecodeConfig overridden(DecodeConfig config, const Policy& policy) {
@@ -204,14 +178,15 @@ const std::vector<DecodeConfig>& selectable_decode_configs() {
 
 std::vector<DecodeChoice> candidates(const DecodeRequest& request) {
   std::vector<DecodeChoice> choices;
-  const TunedDecode* const tuned = tuned_for(request);
   const auto weigh = [&](const DecodeConfig& config, const FittedDecode& fitted, bool first) {
     if (misfit(config, request) != nullptr) return;
     DecodeChoice choice = choice_of(config, request);
-    if (first && !fills_device(config, choice.grid, request)) return;
-    const bool measured = tuned != nullptr && has_shape(*tuned, fitted);
-    choice.tuned = measured || (first && tuned == nullptr);
-    choice.predicted_us = measured ? double{tuned->us} : predict(config, fitted.terms, request);
+    // What a large B's own shapes are predicted to take needs every SM full.
+    if (first && choice.grid < std::int64_t{request.num_sms} * config.ctas_per_sm) return;
+    const TunedDecode* tuned = tuned_for(fitted, request);
+    choice.tuned = first || tuned != nullptr;
+    choice.predicted_us =
+        tuned ? double{tuned->us} : predict(config, fitted.terms, request, choice.grid);
     choices.push_back(choice);
   };
   for_each_config(tokens_for(request.m), request, has_large_b(request), weigh);

@@ -18,7 +18,7 @@ struct DecodeRequest {
   device::ElementType out_type = device::ElementType::bf16;
   bool general_epilogue = false;
   int num_sms = 132;
-  std::int64_t max_ctas = 0;  // no larger grid; 0: any
+  std::int64_t max_ctas = 0;  // no larger grid: the kernel does not stride; 0: any
 };
 
 struct DecodeChoice {
@@ -34,8 +34,8 @@ inline constexpr int max_decode_tokens = 128;
 
 // Every config that choose() can return.
 const std::vector<device::DecodeConfig>& selectable_decode_configs();
-// The configs that fit the request, cheapest first. Empty if M is too large, or K so long that no
-// table of factors fits.
+// The configs that fit the request, cheapest first. Empty if M is too large, K so long that no
+// table of factors fits, or every grid above max_ctas.
 std::vector<DecodeChoice> candidates(const DecodeRequest& request);
 // The cheapest, with `policy`'s fields (but num_sms, which is the request's) in place of its own;
 // ValueError names the field or the rule they break.

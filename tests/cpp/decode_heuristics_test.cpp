@@ -65,9 +65,7 @@ TEST_CASE("no request meets a config outside the selectable set, or one that doe
           REQUIRE(choice.shared_bytes == device::decode_shared_bytes(choice.config, k / 128));
           REQUIRE((choice.shared_bytes + 1024) * choice.config.ctas_per_sm <=
                   device::shared_bytes_per_sm);
-          if (choice.config.cluster_k > 1)
-            REQUIRE(choice.grid * choice.config.rows() >= 4096 * choice.config.cluster_k);
-          REQUIRE(choice.grid <= 132 * 8 * choice.config.ctas_per_sm);
+          REQUIRE(choice.grid * choice.config.rows() >= 4096 * choice.config.cluster_k);
           REQUIRE(choice.grid % choice.config.cluster_k == 0);
           if (i > 0)
             REQUIRE((choices[i - 1].tuned || choices[i - 1].predicted_us <= choice.predicted_us));
@@ -88,11 +86,8 @@ TEST_CASE("a bound on the grid leaves out what needs more") {
   const auto bounded = candidates(r);
   REQUIRE_FALSE(bounded.empty());
   for (const DecodeChoice& choice : bounded) CHECK(choice.grid <= 64);
-  r.max_ctas = 10;  // fewer than tiles: CTAs that have K whole go on to other tiles
-  for (const DecodeChoice& choice : candidates(r)) {
-    CHECK(choice.grid == 10);
-    CHECK(choice.config.cluster_k == 1);
-  }
+  r.max_ctas = 10;
+  CHECK(candidates(r).empty());
 }
 
 TEST_CASE("a tuned problem takes the config that a sweep found, on a device like the swept one") {
@@ -159,16 +154,13 @@ TEST_CASE("a policy that is illegal names the rule or the field") {
   CHECK(contains(refusal(long_k, policy), "table of factors"));
 }
 
-TEST_CASE("a B many times L2 stays in it, and comes in boxes of one block") {
+TEST_CASE("a B many times L2 stays in it, and in 16 bits comes in boxes of one block") {
   DecodeRequest r = request(1, 129280, 7168);
   CHECK(choose(r).b_policy == device::L2Policy::evict_normal);
-  CHECK(choose(r).config.stage_blocks == 1);
+  CHECK(choose(r).config.stage_blocks > 1);
   r.a_type = r.b_type = r.out_type = device::ElementType::bf16;
   CHECK(choose(r).b_policy == device::L2Policy::evict_normal);
   CHECK(choose(r).config.stage_blocks == 1);
-  r.max_ctas = 66;  // not every SM: no shape that is predicted by bytes alone
-  for (const DecodeChoice& choice : candidates(r)) CHECK(choice.config.stage_blocks > 1);
-  r.max_ctas = 0;
   for (auto [n, k] : {std::pair{512, 524288}, std::pair{8192, 28672}}) {
     r.n = n;  // too few rows for all SMs: K is split as ever
     r.k = k;

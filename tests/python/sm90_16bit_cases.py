@@ -35,8 +35,6 @@ DECODES = {
     "8 tokens, one block": (8, {"stage_blocks": 1, "stages": 5, "ctas_per_sm": 4}),
     "64 tokens, 2 warpgroups": (64, {"consumers": 2, "stage_blocks": 1, "stages": 4}),
     "32 tokens, 2 stages": (32, {"stage_blocks": 2, "stages": 2, "cluster_k": 1}),
-    "8 tokens, 1 CTA": (8, {"stage_blocks": 1, "stages": 12, "cluster_k": 1, "num_sms": 1}),
-    "16 tokens, 2 CTAs": (16, {"stage_blocks": 2, "stages": 3, "cluster_k": 1, "num_sms": 2}),
 }
 
 

@@ -68,7 +68,6 @@ DECODES = {
     for NAMES in (("consumers", "stage_blocks", "stages", "cluster_k", "ctas_per_sm"),)
     for tokens, fields in (
         (8, (1, 2, 3, 1, 3)),
-        (8, (1, 2, 10, 1, 1)),
         (8, (1, 4, 2, 8, 2)),
         (8, (2, 2, 3, 4, 2)),
         (16, (1, 2, 5, 2, 2)),
@@ -77,16 +76,6 @@ DECODES = {
         (64, (2, 2, 3, 2, 1)),
         (128, (2, 1, 4, 4, 1)),
     )
-}
-# So few CTAs that each has several tiles of rows; for the ring of 10 stages a tile has 5, 8 or 16.
-DECODES |= {
-    f"{name}, {sms} CTAs": (tokens, {**policy, "num_sms": sms})
-    for name, sms in (
-        ("decode 8 tokens, (1, 2, 3, 1, 3)", 2),
-        ("decode 16 tokens, (2, 2, 2, 1, 2)", 1),
-        ("decode 8 tokens, (1, 2, 10, 1, 1)", 1),
-    )
-    for tokens, policy in (DECODES[name],)
 }
 
 
@@ -135,7 +124,7 @@ def split(policy: dict[str, Any]) -> Case:
 def decode(tokens: int, policy: dict[str, Any]) -> Case:
     def body(place: Place, rng: np.random.Generator, seed: int) -> None:
         m = max(1, tokens - seed % 7)
-        n = ((136, 201, 330) if "num_sms" in policy else (8, 136, 201))[seed % 3]
+        n = (8, 136, 201)[seed % 3]
         out = ("bfloat16", "float32")[seed % 2]
         options: dict[str, Any] = {}
         if seed % 4 != 0:
@@ -153,7 +142,7 @@ def decode(tokens: int, policy: dict[str, Any]) -> Case:
     return body
 
 
-def dependent(m: int, policy: dict[str, Any] | None = None) -> Case:
+def dependent(m: int) -> Case:
     """Under dependent launches, behind the kernel that makes a, or behind the one that makes b."""
 
     def body(place: Place, rng: np.random.Generator, seed: int) -> None:
@@ -170,9 +159,8 @@ def dependent(m: int, policy: dict[str, Any] | None = None) -> Case:
                     if constant and name == "right":
                         made[name].values.to_numpy()  # nothing in the stream still writes it
                 left, right = made["left"], made["right"]
-                out, again = (
-                    deepgemm.gemm(left, right, out_dtype="float32", policy=policy) for _ in range(2)
-                )
+                out = deepgemm.gemm(left, right, out_dtype="float32")
+                again = deepgemm.gemm(left, right, out_dtype="float32")
                 assert oracle.same_bits(out.to_numpy(), x @ w.T)
                 assert oracle.same_bits(again.to_numpy(), x @ w.T)
                 del left, right, made, wide, weights
@@ -244,9 +232,6 @@ def _cases() -> dict[str, Case]:
     cases |= {name: split(policy) for name, policy in SPLITS.items()}
     cases |= {name: decode(tokens, policy) for name, (tokens, policy) in DECODES.items()}
     cases |= {"decode, dependent launch": dependent(8), "tiles, dependent launch": dependent(300)}
-    # Of the ring's 4 stages a tile has 3, so that its first round ends inside a tile.
-    one = {"kernel": "decode", "stage_blocks": 2, "stages": 4, "cluster_k": 1, "num_sms": 1}
-    cases["decode, dependent launch, 1 CTA"] = dependent(8, one)
     cases |= {"general": general, "quantize": quantized, "scale layouts": scale_layouts}
     return cases | CASES_16BIT | GROUPED_CASES
 

@@ -8,8 +8,6 @@ BIG, SMALL = "256x128 cluster 1x2 ordered", "64x64"
 WIDE, SPLIT = "128x192 cluster 2x1", "64x64 K split in 2"
 SIXTEEN = "decode 16 tokens, (2, 2, 2, 1, 2)"
 DECODE, CLUSTERED = "decode 8 tokens, (1, 2, 3, 1, 3)", "decode 8 tokens, (2, 2, 3, 4, 2)"
-IN_TURN, IN_TURN_16BIT = f"{SIXTEEN}, 1 CTAs", "bfloat16 decode 8 tokens, 1 CTA"
-IN_TURN_DEPENDENT = "decode, dependent launch, 1 CTA"
 ADDS_C, ADDS_D = "128x128, adds C", "128x128, adds to D"
 SKIPS_C, SPLIT_C = "192x128, adds C", "bfloat16 64x64 K split in 2, adds C"
 DEPENDENT_DECODE, DEPENDENT_TILES = "decode, dependent launch", "tiles, dependent launch"
@@ -83,15 +81,6 @@ FAULTS = (
           "      if (live) ptx::wgmma_wait();"),
     Fault("decode reads the second slot too early", DECODE, FEW, "ptx::wgmma_wait<0>();", "",
           "before the wait for its WGMMA group"),
-    Fault("decode fills a table that is still read", IN_TURN, FEW,
-          "      ptx::named_barrier_sync(tile_barrier, C.consumers * 128);\n      fill_table",
-          "      fill_table"),
-    Fault("decode reads a table that is not filled", IN_TURN, FEW,
-          "share, tile);\n      ptx::named_barrier_sync(tile_barrier, C.consumers * 128);",
-          "share, tile);"),
-    Fault("decode keeps the last stage of a tile", IN_TURN_16BIT, FEW,
-          "  if (share.stages == 0) return;\n  release_stage(ring, stage);",
-          "  if (share.stages == 0) return;", "deadlock"),
     Fault("rows of a matrix descriptor too near", SMALL, MULTIPLY, "8 * 128 / 16", "4 * 128 / 16"),
     Fault("K step of a descriptor too short", SMALL, MULTIPLY, "constexpr int k_step = 32 / 16;",
           "constexpr int k_step = 16 / 16;"),
@@ -206,10 +195,9 @@ FAULTS = (
     Fault("decode reads tokens ahead of the wait", DEPENDENT_DECODE, FEW,
           "  if (!p.constant_b) return;\n  ptx::wait_for_previous_kernel();",
           "  if (!p.constant_b) return;"),
-    Fault("decode's tokens come for the stages behind the rows'", IN_TURN_DEPENDENT, FEW,
-          "  at = {};\n", ""),
     Fault("decode reads factors ahead of the wait", DEPENDENT_DECODE, FEW,
-          "  ptx::wait_for_previous_kernel();\n  fill_table", "  fill_table"),
+          "  ptx::wait_for_previous_kernel();\n  if constexpr (C.scaled())",
+          "  if constexpr (C.scaled())"),
     Fault("tiles are loaded ahead of the wait", DEPENDENT_TILES, PRODUCER,
           "  ptx::wait_for_previous_kernel();", ""),
     # 16-bit operands

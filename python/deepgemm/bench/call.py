@@ -17,25 +17,14 @@ from deepgemm.bench.report import Row
 _CALLS = 200
 
 
-def cpu_us(
-    call: Callable[[Any, Any, Any], Any],
-    arrays: tuple[Any, Any, Any],
-    wait: Callable[[], Any],
-    repeat: int,
-) -> float:
-    """Return the median time in us for which one call keeps the CPU; waits only between samples."""
+def cpu_us(call: Callable[[Any, Any, Any], Any], arrays: tuple[Any, Any, Any]) -> float:
+    """Return the time in us for which one call keeps the CPU, in the mean of many in a row."""
     a, b, out = arrays
-    for _ in range(10):
+    deepgemm.synchronize()
+    start = time.perf_counter()
+    for _ in range(_CALLS):
         call(a, b, out)
-    wait()
-    samples = []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        for _ in range(_CALLS):
-            call(a, b, out)
-        samples.append((time.perf_counter() - start) / _CALLS * 1e6)
-        wait()
-    return statistics.median(samples)
+    return (time.perf_counter() - start) / _CALLS * 1e6
 
 
 def arrays(m: int, n: int, k: int) -> tuple[str, tuple[Any, Any, Any]]:
@@ -70,11 +59,14 @@ def measure(repeat: int, m: int = 64, n: int = 256, k: int = 256) -> tuple[str, 
     """
     name, given = arrays(m, n, k)
     plan = deepgemm.plan("gemm", *given)
-    python_us = cpu_us(deepgemm.gemm, given, deepgemm.synchronize, repeat)
-    plan_us = cpu_us(plan, given, deepgemm.synchronize, repeat)
-    cost = ext.measure_call(*given, None, _CALLS, repeat)
-    times = {"python": python_us, "plan": plan_us, "cpp": cost["call_us"]}
-    launch_us = round(cost["launch_us"], 3)
-    return name, [
-        {"path": path, "us": round(us, 3), "launch_us": launch_us} for path, us in times.items()
-    ]
+    samples: dict[str, list[float]] = {"python": [], "plan": [], "cpp": [], "launch": []}
+    # In turns: the machine's clock drifts by more than what is to be told apart. The first is lost.
+    for _ in range(repeat + 1):
+        samples["python"].append(cpu_us(deepgemm.gemm, given))
+        samples["plan"].append(cpu_us(plan, given))
+        cost = ext.measure_call(*given, None, _CALLS, 1)
+        samples["cpp"].append(cost["call_us"])
+        samples["launch"].append(cost["launch_us"])
+    times = {path: round(statistics.median(us[1:]), 3) for path, us in samples.items()}
+    launch_us = times.pop("launch")
+    return name, [{"path": path, "us": us, "launch_us": launch_us} for path, us in times.items()]

@@ -1,19 +1,17 @@
 // D[M, N] = (A sfa) (B sfb)^T, of 16-bit operands A B^T, for few tokens: operands swapped (rows of
-// B on the 64 rows of WGMMA, tokens on its columns), K whole or split over a cluster.
+// B on the 64 rows of WGMMA, tokens on its columns), K split over a cluster, everything resident in
+// one wave.
 //
 // clang-format off
 // | who            | does                               | waits on                     | arrives at |
 // |----------------|------------------------------------|------------------------------|------------|
 // | producer lane  | TMA of B and A                     | empty, after the first round | full       |
 // | consumer warps | table of factors, WGMMA, promotion | full                         | empty      |
-// | consumer warps | named barrier: a tile is stored    | before the next one's table is filled     |
-// | consumer warps | the same: it is filled             | before the tile is multiplied             |
 // | all threads    | cluster barrier 1: the peers run   | before the first remote store             |
 // | all threads    | cluster barrier 2: fragments sent  | before the sums are read                  |
 // clang-format on
 //
-// One CTA computes `rows()` rows of B over its share of K; where there are more such tiles than
-// CTAs (K not split), one tile after the other, while the ring goes on across them. The producer
+// One CTA computes `rows()` rows of B over its share of K; nothing is persistent. The producer
 // starts the whole ring before anyone else is ready. Under programmatic dependent launch everything
 // is read after the previous kernel, for B may be its output; with constant_b the ring's first
 // round of B is not.
@@ -28,13 +26,9 @@
 
 namespace deepgemm::device {
 
-inline constexpr int tile_barrier = 4;  // a named one, of all consumer warps
-
-// Where a CTA works: its tiles of rows of B, so many rows apart, and its stages of K in each.
+// Where a CTA works: its rows of B and its stages of K.
 struct DecodeShare {
-  int rank, first_row, row_step, tiles, first_stage, stages;
-
-  DEEPGEMM_DEVICE int row_of(int tile) const { return first_row + tile * row_step; }
+  int rank, first_row, first_stage, stages;
 };
 
 template <DecodeConfig C>
@@ -42,10 +36,7 @@ DEEPGEMM_DEVICE DecodeShare decode_share(const DecodeParams& p) {
   DecodeShare share;
   share.rank = 0;
   if constexpr (C.cluster_k > 1) share.rank = ptx::cluster_rank();
-  const int tile = ptx::cta_index() / C.cluster_k, step = ptx::cta_count() / C.cluster_k;
-  share.first_row = tile * C.rows();
-  share.row_step = step * C.rows();
-  share.tiles = C.cluster_k > 1 ? 1 : ceil_div(ceil_div(p.n, C.rows()) - tile, step);
+  share.first_row = ptx::cta_index() / C.cluster_k * C.rows();
   const int all = ceil_div(p.k_blocks, static_cast<int>(C.stage_blocks));
   share.first_stage = all * share.rank / C.cluster_k;
   share.stages = all * (share.rank + 1) / C.cluster_k - share.first_stage;
@@ -63,29 +54,17 @@ struct DecodeRing : Ring<C.stages> {
   DEEPGEMM_DEVICE u32 tokens() const { return rows() + C.stage_blocks * C.row_block_bytes(); }
 };
 
-// A use of the ring: stage `i` of a tile.
-struct StageOfTile {
-  int tile = 0, i = 0;
-
-  DEEPGEMM_DEVICE void advance(const DecodeShare& share) {
-    if (++i == share.stages) {
-      i = 0;
-      ++tile;
-    }
-  }
-};
-
 template <DecodeConfig C>
 DEEPGEMM_DEVICE void load_rows(const DecodeParams& p, const DecodeRing<C>& ring,
-                               const DecodeShare& share, const StageOfTile& at) {
+                               const DecodeShare& share, int i) {
   ptx::mbarrier_arm(ring.full(), C.stage_bytes());
-  ptx::tma_load_3d(ring.rows(), p.rows, 0, share.row_of(at.tile),
-                   (share.first_stage + at.i) * C.stage_blocks, ring.full(), p.b_policy);
+  ptx::tma_load_3d(ring.rows(), p.rows, 0, share.first_row,
+                   (share.first_stage + i) * C.stage_blocks, ring.full(), p.b_policy);
 }
 template <DecodeConfig C>
 DEEPGEMM_DEVICE void load_tokens(const DecodeParams& p, const DecodeRing<C>& ring,
-                                 const DecodeShare& share, const StageOfTile& at) {
-  ptx::tma_load_3d(ring.tokens(), p.tokens, 0, 0, (share.first_stage + at.i) * C.stage_blocks,
+                                 const DecodeShare& share, int i) {
+  ptx::tma_load_3d(ring.tokens(), p.tokens, 0, 0, (share.first_stage + i) * C.stage_blocks,
                    ring.full(), L2Policy::evict_last);
 }
 
@@ -94,37 +73,30 @@ template <DecodeConfig C>
 DEEPGEMM_DEVICE void start_ring(const DecodeParams& p, u32 shared, const DecodeShare& share) {
   DecodeRing<C> ring(shared);
   ring.init(1, C.consumers * warps_per_group);
-  const i64 uses = static_cast<i64>(share.tiles) * share.stages;
-  const int first_round = static_cast<int>(min_of(uses, static_cast<i64>(C.stages)));
+  const int first_round = min_of(share.stages, static_cast<int>(C.stages));
   if (!p.constant_b) ptx::wait_for_previous_kernel();
-  StageOfTile at;
-  for (int i = 0; i < first_round; ++i, ring.advance(), at.advance(share)) {
-    load_rows<C>(p, ring, share, at);
-    if (!p.constant_b) load_tokens<C>(p, ring, share, at);
+  for (int i = 0; i < first_round; ++i, ring.advance()) {
+    load_rows<C>(p, ring, share, i);
+    if (!p.constant_b) load_tokens<C>(p, ring, share, i);
   }
   if (!p.constant_b) return;
   ptx::wait_for_previous_kernel();
   ring.stage = 0;
-  at = {};
-  for (int i = 0; i < first_round; ++i, ring.advance(), at.advance(share)) {
-    load_tokens<C>(p, ring, share, at);
-  }
+  for (int i = 0; i < first_round; ++i, ring.advance()) load_tokens<C>(p, ring, share, i);
 }
 
-// The same warp: all other uses.
+// The same lane: the rest of the CTA's share.
 template <DecodeConfig C>
 DEEPGEMM_DEVICE void produce_rest(const DecodeParams& p, u32 shared, const DecodeShare& share,
                                   bool issues) {
   DecodeRing<C> ring(shared);
   ring.phase = 1;  // the first round has filled every stage once
-  if (share.stages == 0) return;
-  StageOfTile at{C.stages / share.stages, C.stages % share.stages};
 #pragma unroll 1
-  for (; at.tile < share.tiles; ring.advance(), at.advance(share)) {
+  for (int i = C.stages; i < share.stages; ++i, ring.advance()) {
     ring.acquire();
     if (issues) {
-      load_rows<C>(p, ring, share, at);
-      load_tokens<C>(p, ring, share, at);
+      load_rows<C>(p, ring, share, i);
+      load_tokens<C>(p, ring, share, i);
     }
   }
 }
@@ -161,9 +133,9 @@ DEEPGEMM_DEVICE void multiply_stage(float* sum, u64 rows, u64 tokens, u32 factor
 // 16-bit operands: one block after the other is added to slot 0, a stage in flight while the next
 // one's WGMMAs are issued.
 template <DecodeConfig C>
-DEEPGEMM_DEVICE void accumulate_share(float* sum, DecodeRing<C>& ring, const DecodeShare& share,
-                                      int group) {
+DEEPGEMM_DEVICE void accumulate_share(float* sum, u32 shared, const DecodeShare& share, int group) {
   constexpr int row_step = C.row_block_bytes() >> 4, token_step = C.token_block_bytes() >> 4;
+  DecodeRing<C> ring(shared);
   const u32 row_offset = group * unit_rows * stage_span;
   int stage = 0;
 #pragma unroll 1
@@ -185,16 +157,14 @@ DEEPGEMM_DEVICE void accumulate_share(float* sum, DecodeRing<C>& ring, const Dec
   }
   ptx::wgmma_wait();
   // No CTA of a cluster is without a stage unless K is shorter than the cluster.
-  if (share.stages == 0) return;
-  release_stage(ring, stage);
-  read_partial<C.tokens, 0>(sum);
+  if (share.stages > 0) read_partial<C.tokens, 0>(sum);
 }
 
 template <DecodeConfig C>
-DEEPGEMM_DEVICE void consume_share(float* sum, DecodeRing<C>& ring, const DecodeShare& share,
-                                   int group) {
+DEEPGEMM_DEVICE void consume_share(float* sum, u32 shared, const DecodeShare& share, int group) {
+  DecodeRing<C> ring(shared);
   const u32 row_offset = group * unit_rows * stage_span;
-  u32 factors = ring.shared + decode_map(C).scales + ptx::lane_index() % 4 * 8;
+  u32 factors = shared + decode_map(C).scales + ptx::lane_index() % 4 * 8;
 #pragma unroll 1
   for (int i = 0; i < share.stages; ++i) {
     ring.wait_full();
@@ -209,9 +179,9 @@ DEEPGEMM_DEVICE void consume_share(float* sum, DecodeRing<C>& ring, const Decode
 // Sums over the cluster (or this CTA's buffer) and stores.
 template <DecodeConfig C>
 DEEPGEMM_DEVICE void store_share(const float* sum, const DecodeParams& p, u32 shared,
-                                 const DecodeShare& share, int tile, int warp) {
+                                 const DecodeShare& share, int warp) {
   const int group = warp / warps_per_group, warp_in_group = warp % warps_per_group;
-  const int row = share.row_of(tile) + group * unit_rows;
+  const int row = share.first_row + group * unit_rows;
   if constexpr (!C.sums_in_shared()) {
 #pragma unroll
     for (int j = 0; j < C.tokens / 8; ++j) {
@@ -231,29 +201,6 @@ DEEPGEMM_DEVICE void store_share(const float* sum, const DecodeParams& p, u32 sh
     }
     store_owned_fragments<C>(p, buffer, share.rank, warp_in_group, row);
   }
-}
-
-// The factors of a tile.
-template <DecodeConfig C>
-DEEPGEMM_DEVICE void fill_table(const DecodeParams& p, u32 shared, const DecodeShare& share,
-                                int tile) {
-  if constexpr (C.scaled()) {
-    fill_scale_table<C>(p, shared + decode_map(C).scales, share.first_stage * C.stage_blocks,
-                        share.stages * C.stage_blocks, share.row_of(tile));
-  }
-}
-
-// A consumer warp's part of a tile.
-template <DecodeConfig C>
-DEEPGEMM_DEVICE void multiply_tile(const DecodeParams& p, DecodeRing<C>& ring,
-                                   const DecodeShare& share, int tile, int warp) {
-  float sum[C.accumulators()] = {};
-  if constexpr (C.scaled()) {
-    consume_share<C>(sum, ring, share, warp / warps_per_group);
-  } else {
-    accumulate_share<C>(sum, ring, share, warp / warps_per_group);
-  }
-  store_share<C>(sum, p, ring.shared, share, tile, warp);
 }
 
 template <DecodeConfig C>
@@ -280,21 +227,20 @@ DEEPGEMM_DEVICE void decode(const DecodeParams& p) {
     return;
   }
   ptx::wait_for_previous_kernel();
-  fill_table<C>(p, shared, share, 0);
+  if constexpr (C.scaled()) {
+    fill_scale_table<C>(p, shared + decode_map(C).scales, share.first_stage * C.stage_blocks,
+                        share.stages * C.stage_blocks, share.first_row);
+  }
   if constexpr (C.cluster_k > 1) ptx::cluster_arrive_relaxed();
   ptx::sync_cta();
   ptx::declare_partials();
-  DecodeRing<C> ring(shared);
-#pragma unroll 1
-  for (int tile = 0; tile < share.tiles; ++tile) {
-    // Warps read the table of the tile before, or its sums, until they come here.
-    if ((C.scaled() || C.sums_in_shared()) && tile > 0) {
-      ptx::named_barrier_sync(tile_barrier, C.consumers * 128);
-      fill_table<C>(p, shared, share, tile);
-      ptx::named_barrier_sync(tile_barrier, C.consumers * 128);
-    }
-    multiply_tile<C>(p, ring, share, tile, warp);
+  float sum[C.accumulators()] = {};
+  if constexpr (C.scaled()) {
+    consume_share<C>(sum, shared, share, warp / warps_per_group);
+  } else {
+    accumulate_share<C>(sum, shared, share, warp / warps_per_group);
   }
+  store_share<C>(sum, p, shared, share, warp);
 }
 
 }  // namespace deepgemm::device
