@@ -34,7 +34,7 @@ from fit_models import (
     settle,
     tokens_of,
     tune,
-    waves_of,
+    waves_of_tuned,
 )
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -167,7 +167,7 @@ def main() -> int:
         fitted = fit(usual, gemm_terms, 1)
         report(f"kind {kind}", samples, fitted, gemm_terms)
         gemm_fit |= fitted
-        tuned = tune(samples, fitted, gemm_terms, row_tiles, waves_of)
+        tuned = tune(samples, fitted, gemm_terms, row_tiles, waves_of_tuned)
         name = f"kind {kind}, {len(tuned)} tuned"
         report(name, samples, fitted, gemm_terms, tuned, row_tiles)
         gemm.append((samples, fitted, tuned))

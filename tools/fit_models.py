@@ -53,12 +53,18 @@ def ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
 
+def waves_of(m: int, n: int, shape: Shape) -> int:
+    """How often the SMs are filled with clusters of a product's tiles."""
+    _, tile_m, tile_n, _, cluster_m, cluster_n, cluster_k = shape[:7]
+    clusters = ceil_div(m, tile_m * cluster_m) * ceil_div(n, tile_n * cluster_n)
+    return ceil_div(clusters, SMS // (cluster_m * cluster_n * cluster_k))
+
+
 def gemm_terms(problem: Problem, shape: Shape) -> list[float]:
     """Terms of gemm_cost.cpp, in its order."""
     m, n, k = problem
-    kind, tile_m, tile_n, _, cluster_m, cluster_n, cluster_k = shape[:7]
-    clusters = ceil_div(m, tile_m * cluster_m) * ceil_div(n, tile_n * cluster_n)
-    waves = ceil_div(clusters, SMS // (cluster_m * cluster_n * cluster_k))
+    kind, cluster_k = shape[0], shape[6]
+    waves = waves_of(m, n, shape)
     in_bytes = 1 if kind < FIRST_BF16 else 2
     inputs, outputs = in_bytes * (m * k + n * k) / 1e6, m * n * KINDS[kind][2] / 1e6
     steps = ceil_div(ceil_div(k * in_bytes, 128), cluster_k)
@@ -237,16 +243,14 @@ def report(
     )
 
 
-def waves_of(problem: Problem, shape: Shape) -> int:
-    """Of a tuned product: (tiles of 64 rows, N, K)."""
-    rows, n, _ = problem
-    _, tile_m, tile_n, _, _, _, cluster_k = shape[:7]
-    return ceil_div(ceil_div(rows * 64, tile_m) * ceil_div(n, tile_n) * cluster_k, SMS)
-
-
 def row_tiles(m: int) -> int:
     """The bucket of M of a tuned product."""
     return ceil_div(m, 64)
+
+
+def waves_of_tuned(key: Problem, shape: Shape) -> int:
+    """Of (row_tiles, N, K)."""
+    return waves_of(key[0] * 64, key[1], shape)
 
 
 def tokens_of(m: int) -> int:

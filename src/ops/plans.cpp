@@ -54,10 +54,6 @@ std::string_view name_of(plan::Role role, const Args& args) {
   return std::is_same_v<Args, MaskedArgs> ? "rows" : "k_sizes";
 }
 
-std::size_t place_of(const TensorView& view) {
-  return reinterpret_cast<std::uintptr_t>(view.data) % 16;
-}
-
 bool same_strides(const TensorView& a, const TensorView& b) {
   for (int i = 0; i < a.rank; ++i) {
     if (a.shape[i] != 1 && a.strides[i] != b.strides[i]) return false;
@@ -83,9 +79,9 @@ void check_array(std::string_view name, const TensorView& given, const TensorVie
     refuse(join("strides ", list_text(given.strides.data(), rank)),
            list_text(planned.strides.data(), rank));
   }
-  if (given.device.kind != DeviceKind::cpu && place_of(given) != place_of(planned)) {
-    refuse(join("an address ", place_of(given), " bytes past a multiple of 16"),
-           join(place_of(planned), " bytes past one"));
+  if (given.device.kind != DeviceKind::cpu && plan::place_of(given) != plan::place_of(planned)) {
+    refuse(join("an address ", plan::place_of(given), " bytes past a multiple of 16"),
+           join(plan::place_of(planned), " bytes past one"));
   }
 }
 
@@ -189,7 +185,7 @@ std::optional<Args> with_granularities(const Args& given, const Args& planned,
 void forget(TensorView& view, const void* out) {
   if (view.data == nullptr) return;
   const bool is_out = view.data == out;
-  view.data = reinterpret_cast<void*>(place_of(view) + (is_out ? 16 : 32));
+  view.data = reinterpret_cast<void*>(plan::place_of(view) + (is_out ? 16 : 32));
 }
 void forget(std::optional<TensorView>& view, const void* out) {
   if (view) forget(*view, out);

@@ -73,12 +73,11 @@ inline void add_array(Signature::Writer& signature, Role role, const TensorView&
   if (static_cast<unsigned>(view.rank) > static_cast<unsigned>(max_rank)) {
     return signature.refuse();
   }
-  const auto address = reinterpret_cast<std::uintptr_t>(view.data);
   const bool on_gpu = view.device.kind != DeviceKind::cpu;
   const auto small = static_cast<std::uint32_t>(view.dtype) |
                      static_cast<std::uint32_t>(role) << 8 |
                      static_cast<std::uint32_t>(view.rank) << 12 |
-                     static_cast<std::uint32_t>(on_gpu ? address % 16 : 0) << 16 |
+                     static_cast<std::uint32_t>(on_gpu ? place_of(view) : 0) << 16 |
                      static_cast<std::uint32_t>(on_gpu) << 20 |
                      static_cast<std::uint32_t>(view.data == nullptr) << 21 |
                      static_cast<std::uint32_t>(role == Role::out && view.read_only) << 22;
@@ -189,19 +188,10 @@ Signature::Signature(const KGroupedArgs& args, const CallOptions& options) noexc
 
 namespace {
 
-std::uintptr_t address_of(const TensorView& view) {
-  return reinterpret_cast<std::uintptr_t>(view.data);
-}
-
-// Within 16 bytes, and there or not: the rest of an address may differ.
-inline bool same_place(const TensorView& a, const TensorView& b) {
-  return (address_of(a) ^ address_of(b)) % 16 == 0 && (a.data == nullptr) == (b.data == nullptr);
-}
-
 inline bool same(const TensorView& a, const TensorView& b) {
   if (a.rank != b.rank || static_cast<unsigned>(a.rank) > static_cast<unsigned>(max_rank) ||
       a.dtype != b.dtype || a.device != b.device || a.read_only != b.read_only ||
-      !same_place(a, b)) {
+      place_of(a) != place_of(b) || (a.data == nullptr) != (b.data == nullptr)) {
     return false;
   }
   for (int i = 0; i < a.rank; ++i) {

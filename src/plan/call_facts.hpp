@@ -33,6 +33,11 @@ void for_each_array(const Args& args, Function&& function) {
   if constexpr (std::is_same_v<Args, KGroupedArgs>) function(Role::groups, args.k_sizes);
 }
 
+// Where it lies within 16 bytes: what is read of an address, but whether there is one.
+inline std::uintptr_t place_of(const TensorView& view) {
+  return reinterpret_cast<std::uintptr_t>(view.data) % 16;
+}
+
 // Everything that a check or a plan reads, but for addresses and the values of scalars: operation,
 // options, policy, and of each array its dtype, extents, strides, device and place within 16 bytes.
 // Two calls of one signature pass the same checks, but those of overlap, and have one plan.
