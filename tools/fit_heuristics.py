@@ -111,20 +111,17 @@ def read_gemm() -> list[Samples]:
     return kinds
 
 
-def band_of(i: int, tile_m: int, m: int) -> int:
-    """The band that gemm_cost.cpp takes."""
-    large = GROUP_KINDS[i][:2] == ("rows", "fp8") and tile_m == 256 and m >= 4096
-    return 4 if large else GROUP_KINDS[i][3]
-
-
 def read_groups() -> list[Samples]:
-    """sweep_groups.json, one for each kind, in the band that is taken."""
+    """sweep_groups.json, one for each kind, in the band that is taken; keyed as products without
+    their raster, and by how many warpgroups lie along N.
+    """
     kinds: list[Samples] = [defaultdict(list) for _ in GROUP_KINDS]
     numbers = {(which, dtype): i for i, (which, dtype, _, _) in enumerate(GROUP_KINDS)}
-    for which, dtype, groups, m, n, k, *tile, ordered, band, us in read("sweep_groups.json"):
+    for row in read("sweep_groups.json"):
+        which, dtype, groups, m, n, k, *tile, along_n, _stages, ordered, band, us = row
         i = numbers[which, dtype]
-        if band == band_of(i, tile[0], m):
-            key = (len(KINDS) + i, *tile, 1, 1, 1, int(ordered))
+        if band == GROUP_KINDS[i][3]:
+            key = (len(KINDS) + i, *tile, 1, 1, 1, int(ordered), along_n)
             kinds[i][key].append(((groups, m, n, k), us))
     return kinds
 

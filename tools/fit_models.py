@@ -83,11 +83,13 @@ def group_terms(problem: Problem, shape: Shape) -> list[float]:
     """The same of groups, each of about m rows, or about k."""
     groups, m, n, k = problem
     kind, tile_m, tile_n, consumers = shape[:4]
+    along_n = shape[8]
     which, dtype, out_bytes, _ = GROUP_KINDS[kind - len(KINDS)]
     in_bytes = 1 if dtype == "fp8" else 2
     tiles, live = float(ceil_div(m, tile_m)), 1.0
     if which == "rows":
-        tiles, units = expected(m, tile_m), 64 * consumers  # rows of a unit of every warpgroup
+        tiles = expected(m, tile_m)
+        units = 64 * consumers // along_n  # rows of a unit of every warpgroup
         live = expected(m, units) * units / (tiles * tile_m)
     waves = math.ceil(groups * tiles * ceil_div(n, tile_n) / SMS)
     steps = waves * ceil_div(k * in_bytes, 128)

@@ -4,6 +4,7 @@ Each problem is run with every tile and three bands, in burst (see docs/performa
 problem in turn. Needs a Hopper GPU and torch.
 
     python tools/sweep_groups.py benchmarks/sweeps/h200/sweep_groups.json
+    python tools/sweep_groups.py --part rows fp8 rows_fp8.json
 
 kind "rows": groups of about m rows, each times a matrix [n, k] of its own. "k": [m, k] times
 [n, k]^T of about k each, added to a matrix in FP32 for each group. FP8 and BF16.
@@ -25,23 +26,28 @@ import deepgemm
 from deepgemm.bench.grouped import Case
 from deepgemm.torch import bench_support as support
 
-COLUMNS = "kind in_dtype groups m n k tile_m tile_n consumers ordered band us"
+COLUMNS = "kind in_dtype groups m n k tile_m tile_n consumers consumers_n stages ordered band us"
 BANDS = (4, 8, 16)
 FP8, BF16 = "fp8", "bf16"
 TILES = {
     ("rows", FP8): (
-        *((256, 128, 2, True), (128, 192, 2, False), (128, 128, 2, False), (64, 128, 1, False)),
-        *((64, 96, 1, False), (64, 64, 1, False), (64, 32, 1, False)),
+        *((256, 128, 2, 1, 4, True), (128, 256, 2, 2, 3, True), (128, 128, 2, 1, 5, False)),
+        *((64, 128, 1, 1, 8, False), (64, 96, 1, 1, 9, False), (64, 64, 1, 1, 12, False)),
+        (64, 32, 1, 1, 16, False),
     ),
-    ("k", FP8): ((192, 96, 3, False), (128, 128, 2, False), (64, 64, 1, False)),
+    ("k", FP8): (
+        *((192, 96, 3, 1, 5, False), (128, 128, 2, 1, 5, False), (64, 64, 1, 1, 12, False)),
+    ),
     ("rows", BF16): (
-        *((256, 128, 2, False), (128, 256, 2, False), (128, 128, 2, False), (64, 128, 1, False)),
-        (64, 64, 1, False),
+        *((256, 128, 2, 1, 4, False), (128, 256, 2, 1, 3, False), (128, 128, 2, 1, 6, False)),
+        *((64, 128, 1, 1, 8, False), (64, 64, 1, 1, 12, False)),
     ),
     ("k", BF16): (
-        *((256, 128, 2, False), (128, 256, 2, False), (128, 128, 2, False), (64, 64, 1, False)),
+        *((256, 128, 2, 1, 4, False), (128, 256, 2, 1, 3, False), (128, 128, 2, 1, 6, False)),
+        (64, 64, 1, 1, 12, False),
     ),
 }
+TILE = ("tile_m", "tile_n", "consumers", "consumers_n", "stages", "ordered")
 WEIGHTS = ((6144, 7168), (7168, 3072), (4096, 4096), (4096, 2048), (2048, 7168))
 ROWS = (
     *((4, 8192), (8, 4096), (4, 2048), (6, 1024), (8, 512), (32, 192), (32, 96), (64, 40)),
@@ -88,18 +94,19 @@ def call_of(problem: Problem) -> Callable[..., Any]:
     return partial(deepgemm.grouped_gemm, a, b, support.upload(sizes), out)
 
 
-def measure(repeat: int) -> Iterator[list[Any]]:
+def measure(repeat: int, part: list[str] | None) -> Iterator[list[Any]]:
     """Rows of the sweep, problem by problem; says on stderr how far it is."""
-    every = list(problems())
+    every = [problem for problem in problems() if part is None or list(problem[:2]) == part]
     for i, problem in enumerate(every):
         product = call_of(problem)
         rows: list[list[Any]] = []
         calls: list[Callable[[], Any]] = []
-        for tile_m, tile_n, consumers, ordered in TILES[problem[:2]]:
+        for tile in TILES[problem[:2]]:
+            if problem[0] == "rows" and tile[0] == 256 and problem[3] > 256:
+                continue  # not taken there (is_too_tall() in gemm_cost.cpp)
             for band in BANDS:
-                policy = {"tile_m": tile_m, "tile_n": tile_n, "consumers": consumers}
-                policy |= {"ordered": ordered, "group": band}
-                rows.append([*problem, tile_m, tile_n, consumers, ordered, band])
+                policy = dict(zip(TILE, tile, strict=True)) | {"group": band}
+                rows.append([*problem, *tile, band])
                 calls.append(partial(product, policy=policy))
         times = [statistics.median(samples) for samples in support.burst_us(calls, repeat)]
         print(f"{i + 1}/{len(every)} {problem}: {min(times):.2f} us", file=sys.stderr)
@@ -112,8 +119,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Measure tiles on grouped products on this GPU.")
     parser.add_argument("output", type=Path)
     parser.add_argument("--repeat", type=int, default=3, metavar="N")
+    parser.add_argument("--part", nargs=2, metavar=("KIND", "DTYPE"), help="only these problems")
     arguments = parser.parse_args()
-    rows = list(measure(arguments.repeat))
+    rows = list(measure(arguments.repeat, arguments.part))
     save(arguments.output, COLUMNS.split(), rows, arguments.repeat)
     return 0
 

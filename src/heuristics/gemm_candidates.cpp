@@ -10,9 +10,11 @@ using device::Epilogue;
 using device::GemmConfig;
 using device::Schedule;
 
+// `lean`: D leaves in smaller parts than it would by itself, so that there is room for `stages`.
 struct Shape {
   std::uint16_t tile_m, tile_n;
   std::uint8_t consumers, consumers_n, stages, cluster_m, cluster_n, cluster_k, ordered;
+  bool lean = false;
 };
 
 // Stages: as many as fit beside D. Measured on an H200 (docs/performance.md): clusters that share
@@ -35,8 +37,8 @@ constexpr Shape fast_shapes[] = {
 };
 // For groups of E4M3, whose sizes are known on the device only: of rows, and of K.
 constexpr Shape row_group_shapes[] = {
-    {256, 128, 2, 1, 3, 1, 1, 1, 1},
-    {128, 192, 2, 1, 4, 1, 1, 1, 0},
+    {128, 256, 2, 2, 3, 1, 1, 1, 1},        // long groups
+    {256, 128, 2, 1, 4, 1, 1, 1, 1, true},  // groups of one tile: more of B in flight
     {128, 128, 2, 1, 5, 1, 1, 1, 0},
     {64, 128, 1, 1, 8, 1, 1, 1, 0},
     {64, 96, 1, 1, 9, 1, 1, 1, 0},
@@ -107,9 +109,10 @@ GemmConfig make_config(const Shape& s, const GemmRequest& request) {
   config.a_mn_major = request.a_mn_major;
   config.b_mn_major = request.b_mn_major;
   // FP32 staging is larger: give up stages until it fits.
-  while (config.stages > 2 && device::shared_map(config).total > device::max_shared_bytes) {
-    --config.stages;
-  }
+  const auto fits = [&] {
+    return config.fits(s.lean ? config.store_shape() : config.usual_store());
+  };
+  while (config.stages > 2 && !fits()) --config.stages;
   return config;
 }
 

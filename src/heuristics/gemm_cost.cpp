@@ -140,21 +140,8 @@ void set_l2_policies(GemmChoice& choice, const GemmRequest& r) {
   if (a_once && !outgrows_l2(r.m, r.k, r.a_type)) choice.a_policy = device::L2Policy::evict_first;
 }
 
-bool has_long_groups(const GemmConfig& c, const GemmRequest& r) {
-  return c.row_grouped() && c.scaled() && r.m >= 4096;
-}
-
-// Row tiles side by side. Measured: 128x128 tiles of BF16 take 7 % longer along K in bands of 8,
-// and 256x128 tiles of FP8 1 to 2 % less in bands of 4 where groups are long.
-int band_of(const GemmConfig& c, const GemmRequest& r) {
-  return c.k_grouped() || (has_long_groups(c, r) && c.tile_m == 256) ? 4 : 8;
-}
-
-// Where the model sees a tie between tiles for long groups, the tallest was faster: by 1 to 4 % in
-// nine of ten swept problems, by 4 % (2242 to 2325 us) in 4 groups of 8839x6144x7168.
-double tie_break(const GemmConfig& c, const GemmRequest& r) {
-  return has_long_groups(c, r) && c.tile_m < 256 ? 1.02 : 1;
-}
+// Row tiles side by side. Measured: 128x128 tiles of BF16 take 7 % longer along K in bands of 8.
+int band_of(const GemmConfig& c) { return c.k_grouped() ? 4 : 8; }
 
 // Where both operands are many times L2, CTAs drift apart along K and less of what a tile reads is
 // still there from its neighbours: it counts how often a tile reads each byte. No sweep has such
@@ -185,10 +172,9 @@ GemmChoice cost(const GemmConfig& config, const GemmRequest& r) {
   const TunedGemm* tuned = tuned_for(config, r);
   choice.tuned = tuned != nullptr;
   choice.predicted_us =
-      tuned ? double{tuned->us}
-            : predict(config, r, choice.waves) * tie_break(config, r) * reread(config, r);
+      tuned ? double{tuned->us} : predict(config, r, choice.waves) * reread(config, r);
   set_l2_policies(choice, r);
-  if (config.grouped()) choice.raster_group = band_of(config, r);
+  if (config.grouped()) choice.raster_group = band_of(config);
   if (tuned) {
     choice.raster_group = tuned->raster_group;
     choice.raster_along_n = tuned->raster_along_n != 0;
@@ -241,22 +227,51 @@ const char* broken_rule(const GemmConfig& config, const GemmRequest& r) {
   return nullptr;
 }
 
-// The cheapest candidate that already has the policy's fields, else the cheapest with them put in.
-GemmConfig with_policy(const std::vector<GemmChoice>& choices, const Policy& policy,
-                       const GemmRequest& r) {
-  for (const GemmChoice& choice : choices) {
-    const GemmConfig config = overridden(choice.config, policy);
-    if (std::memcmp(&config, &choice.config, sizeof(config)) == 0) return config;
-  }
-  GemmConfig config = overridden(choices.front().config, policy);
+// Bytes in which two configs differ.
+int differences(const GemmConfig& a, const GemmConfig& b) {
+  unsigned char left[sizeof(a)], right[sizeof(b)];
+  std::memcpy(left, &a, sizeof(a));
+  std::memcpy(right, &b, sizeof(b));
+  int count = 0;
+  for (std::size_t i = 0; i < sizeof(a); ++i) count += left[i] != right[i] ? 1 : 0;
+  return count;
+}
+
+// A candidate with the policy's fields put in.
+GemmConfig with_fields(const GemmConfig& candidate, const Policy& policy, const GemmRequest& r) {
+  GemmConfig config = overridden(candidate, policy);
+  if (differences(config, candidate) == 0) return config;
   if (!policy.cluster_k) config.cluster_k = 1;
-  // Larger tiles may need some of the candidate's stages. broken_rule() also keeps shared_map()
-  // from sizes that it cannot divide.
-  while (!policy.stages && config.stages > 2 && broken_rule(config, r)) --config.stages;
-  if (const char* rule = broken_rule(config, r)) {
-    throw ValueError(complaint("policy", describe(config), "a legal config", rule));
-  }
+  // Larger tiles may need some of the candidate's stages. broken_rule() also keeps fits() from
+  // sizes that it cannot divide.
+  const auto fits = [&] {
+    return broken_rule(config, r) == nullptr && config.fits(config.usual_store());
+  };
+  while (!policy.stages && config.stages > 2 && !fits()) --config.stages;
   return config;
+}
+
+// Of the candidates that the policy changes least, the cheapest that stays legal.
+GemmConfig with_policy(std::vector<GemmChoice> choices, const Policy& policy,
+                       const GemmRequest& r) {
+  const auto changes = [&](const GemmChoice& choice) {
+    return differences(overridden(choice.config, policy), choice.config);
+  };
+  std::stable_sort(choices.begin(), choices.end(), [&](const GemmChoice& a, const GemmChoice& b) {
+    return changes(a) < changes(b);
+  });
+  for (const GemmChoice& choice : choices) {
+    const GemmConfig config = with_fields(choice.config, policy, r);
+    if (broken_rule(config, r) == nullptr) return config;
+  }
+  const GemmConfig config = with_fields(choices.front().config, policy, r);
+  throw ValueError(complaint("policy", describe(config), "a legal config", broken_rule(config, r)));
+}
+
+// Tiles of 256 rows read B once for a group that fits into one, and were up to 18 % slower than
+// 128x256 ones for longer groups, about which the model errs: FP8 8 x 512x4096x2048 78 and 66 us.
+bool is_too_tall(const GemmConfig& config, const GemmRequest& r) {
+  return config.row_grouped() && config.tile_m > 128 && r.m > config.tile_m;
 }
 
 }  // namespace
@@ -268,8 +283,15 @@ std::vector<GemmChoice> candidates(const GemmRequest& request) {
     choices.push_back(cost(config, request));
     set_raster(choices.back(), request, nullptr);
   }
-  std::sort(choices.begin(), choices.end(), [](const GemmChoice& a, const GemmChoice& b) {
-    return a.tuned != b.tuned ? a.tuned : a.predicted_us < b.predicted_us;
+  const bool has_wide = std::any_of(choices.begin(), choices.end(), [](const GemmChoice& choice) {
+    return choice.config.tile_n == 256;
+  });
+  const auto rank = [&](const GemmChoice& choice) {
+    if (choice.tuned) return 0;
+    return has_wide && is_too_tall(choice.config, request) ? 2 : 1;
+  };
+  std::sort(choices.begin(), choices.end(), [&](const GemmChoice& a, const GemmChoice& b) {
+    return rank(a) != rank(b) ? rank(a) < rank(b) : a.predicted_us < b.predicted_us;
   });
   return choices;
 }

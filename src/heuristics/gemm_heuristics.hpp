@@ -46,10 +46,11 @@ struct GemmChoice {
 const std::vector<device::GemmConfig>& selectable_configs();
 // The configs that a request may use, in no order.
 std::vector<device::GemmConfig> configs_for(const GemmRequest& request);
-// The same, costed, cheapest first.
+// The same, costed, cheapest first; tiles that are too tall for the groups come last.
 std::vector<GemmChoice> candidates(const GemmRequest& request);
-// The cheapest, with `policy`'s fields (but num_sms, which is the request's) in place of its own;
-// ValueError names the field or the rule they break.
+// The cheapest; with a policy, of those that its fields (but num_sms, which is the request's)
+// change least the cheapest that stays legal, with them. ValueError names the field or the rule
+// they break.
 GemmChoice choose(const GemmRequest& request, const Policy* policy = nullptr);
 // "256x128x128, 3 stages, 2 consumer warpgroups, cluster 1x2 (A shared), ..."
 std::string describe(const device::GemmConfig& config);

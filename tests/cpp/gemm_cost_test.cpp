@@ -168,6 +168,58 @@ TEST_CASE("a policy picks a candidate by any of its fields") {
   CHECK(choice.config.consumers == 3);
 }
 
+TEST_CASE("a policy changes the nearest candidate, whichever is the cheapest") {
+  GemmRequest r = request(8192, 4096, 4096);
+  r.schedule = device::Schedule::groups;
+  r.groups = 4;
+  REQUIRE(choose(r).config.consumers_n == 2);
+  Policy tile;
+  tile.tile_m = 64;
+  tile.tile_n = 48;
+  tile.consumers = 1;
+  const device::GemmConfig small = choose(r, &tile).config;
+  CHECK(small.tile_n == 48);
+  CHECK(small.ordered == 0);
+  CHECK(small.consumers_n == 1);
+  Policy stages;
+  stages.tile_m = 256;
+  stages.stages = 3;
+  const device::GemmConfig tall = choose(r, &stages).config;
+  CHECK(tall.tile_n == 128);
+  CHECK(tall.consumers_n == 1);
+}
+
+TEST_CASE("groups of more rows than a tile of 256 take one of 128x256") {
+  for (const device::ElementType type : {device::ElementType::e4m3, device::ElementType::bf16}) {
+    GemmRequest r = request(192, 6144, 7168);
+    r.schedule = device::Schedule::groups;
+    r.groups = 32;
+    r.a_type = r.b_type = type;
+    CHECK(choose(r).config.tile_m == 256);
+    for (r.m = 257; r.m < 10000; r.m += 517) {
+      CHECK(choose(r).config.tile_m == 128);
+      CHECK(candidates(r).back().config.tile_m == 256);
+    }
+  }
+}
+
+TEST_CASE("D is staged in smaller parts where the stages leave no room") {
+  device::GemmConfig config;
+  config.tile_m = 256;
+  config.stages = 3;
+  CHECK(config.units_per_store() == 2);
+  CHECK(config.unit_parts() == 1);
+  config.stages = 4;
+  CHECK(!config.fits(config.usual_store()));
+  CHECK(config.units_per_store() == 1);
+  CHECK(config.unit_parts() == 2);
+  CHECK(config.part_columns() == 64);
+  CHECK(device::broken_rule(config) == nullptr);
+  config.stages = 5;
+  CHECK(config.unit_parts() == config.column_chunks());
+  CHECK(std::string(device::broken_rule(config)).find("shared memory") != std::string::npos);
+}
+
 TEST_CASE("an illegal policy is refused with the rule it breaks") {
   Policy policy;
   policy.tile_m = 100;

@@ -50,6 +50,7 @@ TILES = {
     "64x32 cluster 2x1": tile(64, 32, 1, cluster_m=2, cluster_n=1),
     "256x128 ordered": tile(256, 128, cluster_n=1, cluster_m=1, ordered=True),
     "192x96": tile(192, 96, 3, cluster_n=1, cluster_m=1),
+    "256x128, D in parts": tile(256, 128, stages=4, ordered=True),
 }
 SPLITS = {
     "64x64 K split in 2": tile(64, 64, 1, cluster_k=2),

@@ -21,3 +21,8 @@ def shape_of(policy: dict[str, Any], seed: int) -> tuple[int, int, int]:
         (m * 2 + 63, n * 2 + 8, 640),
         (m - 1, n * 3, 128),
     )[seed % 5]
+
+
+def fills_registers(policy: dict[str, Any]) -> bool:
+    """Two units for a warpgroup: none are left for factors per column or what follows the sum."""
+    return bool(policy["tile_m"] * policy.get("consumers_n", 1) > 64 * policy["consumers"])

@@ -15,13 +15,15 @@ import oracle
 from gpu_place import Place, as_tests, main
 from grouped_oracle import labels_of
 from grouped_place import check_k, check_masked, check_rows, put_vector
+from sm90_policies import fills_registers
 from test_gpu_grouped import SIZES, STEPS, forms
 
 TILES = (
     {"tile_m": 64, "tile_n": 64, "consumers": 1},
     {"tile_m": 64, "tile_n": 32, "consumers": 1},
     {"tile_m": 128, "tile_n": 128, "consumers": 2},
-    {"tile_m": 256, "tile_n": 128, "consumers": 2, "ordered": True},
+    {"tile_m": 256, "tile_n": 128, "consumers": 2, "stages": 4, "ordered": True},
+    {"tile_m": 128, "tile_n": 256, "consumers": 2, "consumers_n": 2, "ordered": True},
 )
 
 
@@ -30,14 +32,13 @@ def tiles(place: Place) -> None:
     rng = np.random.default_rng(13)
     shapes = (([5, 0, 1, 130, 0, 17], 136, 640), ([64, 256, 1, 63, 300], 64, 144), ([0, 0], 8, 128))
     for i, ((sizes, n, k), tile) in enumerate(itertools.product(shapes, TILES)):
+        wide = fills_registers(tile)  # row-major factors have other tiles
         options: dict[str, Any] = {
             "out_dtype": ("bfloat16", "float32", "float16")[i % 3],
-            "fast": (i + i // 4) % 2 == 0, "extra": (0, 16)[i // 2 % 2],
+            "fast": wide or i % 2 == 0, "extra": (0, 16)[i // 2 % 2],
         }  # fmt: skip
-        if tile["tile_m"] < 256:
+        if not wide:
             options["granularity"] = ((1, 128), ((128, 128), (1, 128))[i // 2 % 2])
-        elif not options["fast"]:
-            continue  # row-major factors have other tiles
         policy = {"kernel": "persistent", **tile, "num_sms": (4, 132, 7)[i % 3]}
         for form, labels in forms(place, sizes, 3):
             check_rows(place, rng, labels, len(sizes), n, k, form, policy=policy, **options)

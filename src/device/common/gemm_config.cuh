@@ -25,6 +25,18 @@ enum class Epilogue : u8 {
 enum class Schedule : u8 { dense, groups, labels, k_groups };
 inline constexpr int max_shared_bytes = 232448;  // 227 KB, the opt-in limit of SM90
 
+struct GemmConfig;
+// Byte offsets of a CTA's shared memory; every part of the ring holds `stages` pieces in a row.
+struct SharedMap {
+  int a, b, out, reduction, sfa, sfb, header, tiles, full, empty, tile_full, tile_empty, total;
+};
+DEEPGEMM_SHARED_CODE constexpr SharedMap shared_map(const GemmConfig& c, int staging_bytes);
+
+// How much of a warpgroup's D is staged at once: so many units, or one of so many parts of a unit.
+struct StoreShape {
+  int units, parts;
+};
+
 // No padding bytes: the object's bytes are its key.
 struct GemmConfig {
   u16 tile_m = 128, tile_n = 128;
@@ -111,36 +123,51 @@ struct GemmConfig {
   }
   DEEPGEMM_SHARED_CODE constexpr int chunk_columns() const { return chunk_span() / staged_bytes(); }
   DEEPGEMM_SHARED_CODE constexpr int chunk_bytes() const { return unit_rows * chunk_span(); }
-  // A unit leaves in parts of at most 64 columns where FP32 would cost a stage of the ring: 16-bit
-  // operands have room for one more than FP8, whose factors lie in it.
-  // `crowded`: two copies of the general epilogue spilled 104 bytes when consumers still walked.
-  DEEPGEMM_SHARED_CODE constexpr int unit_parts() const {
-    const bool crowded = row_grouped() && epilogue == Epilogue::general;
-    if (staged_bytes() != 4 || scaled() || crowded) return 1;
-    int parts = ceil_div(group_columns(), 64);
-    while (group_columns() % (parts * chunk_columns()) != 0) ++parts;
+  DEEPGEMM_SHARED_CODE constexpr int column_chunks() const {
+    return group_columns() / chunk_columns();
+  }
+  DEEPGEMM_SHARED_CODE constexpr int staging_bytes(const StoreShape& s) const {
+    return s.units * unit_rows * group_columns() / s.parts * staged_bytes();
+  }
+  // A number of equal parts of whole chunks: at least `parts`, at most column_chunks().
+  DEEPGEMM_SHARED_CODE constexpr int unit_parts(int parts) const {
+    while (column_chunks() % parts != 0) ++parts;
     return parts;
   }
+  // Two copies of the general epilogue spilled 104 bytes when consumers still walked.
+  DEEPGEMM_SHARED_CODE constexpr bool stores_whole_units() const {
+    return row_grouped() && epilogue == Epilogue::general;
+  }
+  // With 16-bit D of FP8 all units at once, with FP32 one at a time, so that both need the same
+  // room. Why: a stage of the ring is worth more than a second half of D. 16-bit operands have no
+  // factors in the ring: D of one unit leaves room for a stage more, FP32 of 64 of its columns.
+  DEEPGEMM_SHARED_CODE constexpr StoreShape usual_store() const {
+    if (staged_bytes() != 4) return {scaled() ? units() : 1, 1};
+    if (scaled() || stores_whole_units()) return {1, 1};
+    return {1, unit_parts(ceil_div(group_columns(), 64))};
+  }
+  DEEPGEMM_SHARED_CODE constexpr bool fits(const StoreShape& s) const {
+    return shared_map(*this, staging_bytes(s)).total <= max_shared_bytes;
+  }
+  // D takes the room that the stages leave.
+  DEEPGEMM_SHARED_CODE constexpr StoreShape store_shape() const {
+    StoreShape s = usual_store();
+    while (!fits(s) && !stores_whole_units() && s.parts < column_chunks()) {
+      s = s.units > 1 ? StoreShape{1, 1} : StoreShape{1, unit_parts(s.parts + 1)};
+    }
+    return s;
+  }
+  DEEPGEMM_SHARED_CODE constexpr int units_per_store() const { return store_shape().units; }
+  DEEPGEMM_SHARED_CODE constexpr int unit_parts() const { return store_shape().parts; }
   DEEPGEMM_SHARED_CODE constexpr int part_columns() const { return group_columns() / unit_parts(); }
   DEEPGEMM_SHARED_CODE constexpr int staged_part_bytes() const {
-    return unit_rows * part_columns() * staged_bytes();
+    return staging_bytes({1, unit_parts()});
   }
-  // All units at once in 16 bits, one at a time in FP32, so that both need the same room. Why: a
-  // stage of the ring is worth more than a second half of D. Without factors a stage fits into the
-  // room of all units.
-  DEEPGEMM_SHARED_CODE constexpr int units_per_store() const {
-    return staged_bytes() == 4 || !scaled() ? 1 : units();
-  }
-  DEEPGEMM_SHARED_CODE constexpr int staging_bytes() const {
-    return units_per_store() * staged_part_bytes();
-  }
+  DEEPGEMM_SHARED_CODE constexpr int staging_bytes() const { return staging_bytes(store_shape()); }
 
   // C comes through the ring as well, behind a tile's K blocks: in chunks, of which those of one
   // column of chunks follow each other, as many to a stage as fit into A's part and B's.
   DEEPGEMM_SHARED_CODE constexpr int row_chunks() const { return tile_m / unit_rows; }
-  DEEPGEMM_SHARED_CODE constexpr int column_chunks() const {
-    return group_columns() / chunk_columns();
-  }
   DEEPGEMM_SHARED_CODE constexpr int c_chunks() const { return row_chunks() * column_chunks(); }
   DEEPGEMM_SHARED_CODE constexpr int c_chunks_in_a() const { return a_bytes() / chunk_bytes(); }
   DEEPGEMM_SHARED_CODE constexpr int c_block_chunks() const {
@@ -218,10 +245,6 @@ struct GemmConfig {
   }
 };
 
-// Byte offsets of a CTA's shared memory; every part of the ring holds `stages` pieces in a row.
-struct SharedMap {
-  int a, b, out, reduction, sfa, sfb, header, tiles, full, empty, tile_full, tile_empty, total;
-};
 // Written for each K block by the producer side: scale factors of B (not with column_scales), and
 // on a tile's first block where the tile lies.
 struct StageHeader {
@@ -238,12 +261,12 @@ struct TileSlot {
   i32 first, end, k, block;
 };
 
-DEEPGEMM_SHARED_CODE constexpr SharedMap shared_map(const GemmConfig& c) {
+DEEPGEMM_SHARED_CODE constexpr SharedMap shared_map(const GemmConfig& c, int staging_bytes) {
   SharedMap map{};
   map.a = 0;
   map.b = map.a + c.stages * c.a_bytes();
   map.out = map.b + c.stages * c.b_bytes();
-  map.reduction = map.out + c.consumers * c.staging_bytes();
+  map.reduction = map.out + c.consumers * staging_bytes;
   map.sfa = map.reduction + c.reduction_bytes();
   map.sfb = map.sfa + c.stages * c.sfa_bytes();
   map.header = map.sfb + c.stages * c.sfb_bytes();
@@ -254,6 +277,9 @@ DEEPGEMM_SHARED_CODE constexpr SharedMap shared_map(const GemmConfig& c) {
   map.tile_empty = map.tile_full + c.tile_slots() * 8;
   map.total = map.tile_empty + c.tile_slots() * 8;
   return map;
+}
+DEEPGEMM_SHARED_CODE constexpr SharedMap shared_map(const GemmConfig& c) {
+  return shared_map(c, c.staging_bytes());
 }
 
 // The rules that depend on what the operands hold.

@@ -37,16 +37,16 @@ DEEPGEMM_DEVICE void unpack_pair(float& low, float& high, u32 packed) {
   }
 }
 
-// One unit as 16-bit elements into its chunks: two 8x8 matrices of rows 0-7 and 8-15 for each of
+// One part as 16-bit elements into its chunks: two 8x8 matrices of rows 0-7 and 8-15 for each of
 // two groups of eight columns per stmatrix.
 template <GemmConfig C>
-DEEPGEMM_DEVICE void stage_unit_16bit(const float* sum, u32 unit_staging) {
+DEEPGEMM_DEVICE void stage_part_16bit(const float* sum, u32 unit_staging) {
   constexpr int groups_per_chunk = C.chunk_columns() / 8;
   const int lane = ptx::lane_index();
   const int row = ptx::warp_index() % warps_per_group * 16 + (lane & 15);
   const int half = lane >> 4;
 #pragma unroll
-  for (int g = 0; g < C.group_columns() / 8; g += 2) {
+  for (int g = 0; g < C.part_columns() / 8; g += 2) {
     const u32 chunk = unit_staging + g / groups_per_chunk * C.chunk_bytes();
     const u32 offset = row * C.chunk_span() + (g % groups_per_chunk + half) * 16;
     ptx::store_matrix_x4(chunk + swizzled(offset, C.chunk_span()),
@@ -173,10 +173,11 @@ DEEPGEMM_DEVICE void store_by_tma(float (&sum)[C.units()][C.accumulators()], con
 #pragma unroll
     for (int u = 0; u < C.units_per_store(); ++u) {
       const u32 staging = place.staging + u * C.staged_part_bytes();
+      const float* values = part_of<C>(sum[first + u], part);
       if constexpr (C.out_type == ElementType::f32) {
-        stage_part_f32<C>(part_of<C>(sum[first + u], part), staging);
+        stage_part_f32<C>(values, staging);
       } else {
-        stage_unit_16bit<C>(sum[first + u], staging);
+        stage_part_16bit<C>(values, staging);
       }
     }
     if constexpr (C.row_grouped()) {
