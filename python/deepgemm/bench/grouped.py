@@ -2,14 +2,18 @@
 
 Their rival is cuBLASLt's product of one group with all rows, or all of K (of FP8 the tensor-wise
 one): the same operations, but one matrix for all and no block scales.
+
+Sizes as they come are also measured in the way of a kernel that needs groups of whole blocks of
+rows: rows copied into such a layout, the product there, and its rows copied out of it.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +24,7 @@ RIVALS = {"fp8": "cublaslt-tensorwise, one group", "bf16": "cublaslt, one group"
 IN_DTYPES = {"fp8": "float8_e4m3fn", "bf16": "bf16"}
 MAX_ERROR = {"bfloat16": 1e-5, "float32": 1e-6}
 MASKED_ROWS = 4096
+PADDED_TO = 128
 BLOCKS = ((1, 128), (128, 128))
 
 
@@ -62,7 +67,7 @@ class Case:
         spread = rng.uniform(0.7, 1.3, self.groups)
         if self.kind == "masked":
             return np.asarray(np.maximum(1, self.rows * spread), np.int32)
-        total, step = self.k if self.kind == "along K" else self.rows, 128
+        total, step = self.k if self.kind == "along K" else self.rows, PADDED_TO
         if self.kind == "natural":
             step = 1
         sizes = np.asarray(spread / spread.sum() * total / step, np.int32) * step
@@ -123,7 +128,13 @@ def cases_of(dtype: str, *, quick: bool = False) -> tuple[Case, ...]:
     return tuple(replace(case, dtype=dtype, peer_us=None) for case in cases)
 
 
-Calls = tuple[Callable[[], Any], Callable[[], Any], float]  # ours, the rival's, our error
+class Calls(NamedTuple):
+    """What is timed, and the error of ours."""
+
+    ours: Callable[[], Any]
+    rival: Callable[[], Any]
+    error: float
+    padded: Callable[[], Any] | None = None  # see _in_padded_rows()
 
 
 def _operand(case: Case, support: Any, rows: int, seed: int, block: tuple[int, int]) -> Any:
@@ -141,6 +152,38 @@ def _part(x: Any, which: Any) -> Any:
     if isinstance(x, deepgemm.Quantized):
         return deepgemm.Quantized(x.values[which], x.sf[which], x.granularity)
     return x[which]
+
+
+def _in_padded_rows(
+    a: Any, sizes: np.ndarray[Any, Any], out: Any, support: Any, product: Any
+) -> Any:
+    """Return a call that copies groups into rows of whole blocks, multiplies, and copies back.
+
+    `product` is called with such an `a`, sizes and `out`. The copies are one for each group and
+    array, at places that the host knows: no kernel that reads sizes on the device is faster.
+    """
+    blocks = -(-sizes // PADDED_TO) * PADDED_TO
+    total = int(blocks.sum())
+    spread = support.padded_rows(a, total)
+    result = out.new_zeros((total, out.shape[1]))
+    vector = support.upload(blocks.astype(np.int32))
+    arrays = (a.values, a.sf) if isinstance(a, deepgemm.Quantized) else (a,)
+    wide = (spread.values, spread.sf) if isinstance(a, deepgemm.Quantized) else (spread,)
+    begins, starts = (np.cumsum(x) - x for x in (sizes, blocks))
+    places = [
+        (slice(int(b), int(b + n)), slice(int(s), int(s + n)))
+        for b, s, n in zip(begins, starts, sizes, strict=True)
+    ]
+
+    def call() -> Any:
+        for narrow, padded in zip(arrays, wide, strict=True):
+            for mine, there in places:
+                padded[there].copy_(narrow[mine])
+        product(spread, vector, result)
+        for mine, there in places:
+            out[mine].copy_(result[there])
+
+    return call
 
 
 def _rows(case: Case, support: Any) -> Calls:
@@ -165,16 +208,29 @@ def _rows(case: Case, support: Any) -> Calls:
         def ours() -> Any:
             return deepgemm.grouped_gemm(a, b, vector, out, **options)
 
-    ours()
+    padded = None
+    if case.kind == "natural":
+
+        def product(a: Any, vector: Any, out: Any) -> None:
+            deepgemm.grouped_gemm(a, b, vector, out, **options)
+
+        padded = _in_padded_rows(a, sizes, out, support, product)
+
     begins = np.cumsum(sizes) - sizes
     error = 0.0
-    for g in {0, case.groups // 2, case.groups - 1}:
-        mine = slice(int(begins[g]), int(begins[g] + sizes[g]))
-        found = out[g, : sizes[g]] if masked else out[mine]
-        error = max(error, support.error_against_fp64(found, _part(a, mine), _part(b, g), BLOCKS))
+    for call in [ours] if padded is None else [padded, ours]:
+        out[:] = math.nan
+        call()
+        for g in {0, case.groups // 2, case.groups - 1}:
+            mine = slice(int(begins[g]), int(begins[g] + sizes[g]))
+            found = out[g, : sizes[g]] if masked else out[mine]
+            left, right = _part(a, mine), _part(b, g)
+            error = max(error, support.error_against_fp64(found, left, right, BLOCKS))
     if case.dtype == "fp8":
-        return ours, support.cublaslt_tensorwise(a.values, b.values[0], "bfloat16"), error
-    return ours, support.cublaslt(a, b[0], "bfloat16", accumulate=False), error
+        rival = support.cublaslt_tensorwise(a.values, b.values[0], "bfloat16")
+    else:
+        rival = support.cublaslt(a, b[0], "bfloat16", accumulate=False)
+    return Calls(ours, rival, error, padded)
 
 
 def _along_k(case: Case, support: Any) -> Calls:
@@ -207,7 +263,7 @@ def _along_k(case: Case, support: Any) -> Calls:
             support.error_against_fp64(out[g], left, right, (rows, rows), layout=case.layout),
         )
     rival = support.cublaslt(_values(a), _values(b), "float32", accumulate=True, layout=case.layout)
-    return ours, rival, error
+    return Calls(ours, rival, error)
 
 
 def _moved(case: Case, rows: int) -> float:
@@ -222,9 +278,10 @@ def _moved(case: Case, rows: int) -> float:
 def measure(case: Case, support: Any, repeat: int) -> Row:
     """Measure one case in burst and return its row."""
     along_k = case.kind == "along K"
-    ours, rival, error = (_along_k if along_k else _rows)(case, support)
-    us, rival_us = (
-        statistics.median(samples) for samples in support.burst_us([ours, rival], repeat)
+    ours, rival, error, padded = (_along_k if along_k else _rows)(case, support)
+    timed = [ours, rival, *([padded] if padded else [])]
+    us, rival_us, *padded_us = (
+        statistics.median(samples) for samples in support.burst_us(timed, repeat)
     )
     rows = case.rows if along_k else int(case.sizes().sum())
     return {
@@ -245,6 +302,7 @@ def measure(case: Case, support: Any, repeat: int) -> Row:
         "rival": RIVALS[case.dtype],
         "rival_us": round(rival_us, 3),
         "ratio": round(rival_us / us, 4),
+        **({"padded_us": round(padded_us[0], 3)} if padded_us else {}),
     }
 
 

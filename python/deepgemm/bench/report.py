@@ -43,6 +43,7 @@ PRODUCT: dict[str, tuple[type, ...]] = {
     "rival": (str,),
     "rival_us": _NUMBER,
     "ratio": _NUMBER,
+    "padded_us": _NUMBER,
 }
 JIT: dict[str, tuple[type, ...]] = {
     "kernel": (str,),
@@ -138,7 +139,12 @@ def _has_layouts(rows: Sequence[Row]) -> bool:
     return any(row.get("layout", "nt") != "nt" for row in rows)
 
 
-def _cells(row: Row, with_layout: bool) -> list[str]:
+def _has_padding(rows: Sequence[Row]) -> bool:
+    """Tell whether some row was also measured in padded groups."""
+    return any("padded_us" in row for row in rows)
+
+
+def _cells(row: Row, with_layout: bool, with_padding: bool) -> list[str]:
     def number(name: str, form: str) -> str:
         return format(row[name], form) if name in row else ""
 
@@ -154,18 +160,21 @@ def _cells(row: Row, with_layout: bool) -> list[str]:
         number("error", ".1e"),
         number("rival_us", ".1f"),
         number("ratio", ".3f"),
+        *([number("padded_us", ".1f")] if with_padding else []),
     ]
 
 
 def _product_table(rows: Sequence[Row]) -> list[str]:
-    with_layout = _has_layouts(rows)
+    with_layout, with_padding = _has_layouts(rows), _has_padding(rows)
     head = ["M", "N", "K", *(["layout"] if with_layout else []), "out", "mode"]
     head += ["us", "TFLOP/s", "GB/s", "error", "rival us", "ratio"]
-    marks = "--:|" * 3 + "---|" * (3 if with_layout else 2) + "--:|" * 6
+    head += ["in padded groups, us"] if with_padding else []
+    marks = "--:|" * 3 + "---|" * (3 if with_layout else 2) + "--:|" * (6 + with_padding)
     if any("groups" in row for row in rows):
         head, marks = ["op", "groups", *head], "---|--:|" + marks
     lines = ["| " + " | ".join(head) + " |", "|" + marks]
-    return lines + ["| " + " | ".join(_cells(row, with_layout)) + " |" for row in rows]
+    cells = (_cells(row, with_layout, with_padding) for row in rows)
+    return lines + ["| " + " | ".join(row) + " |" for row in cells]
 
 
 def _plain_table(rows: Sequence[Row]) -> list[str]:

@@ -100,6 +100,15 @@ def stack(matrices: list[Any]) -> Any:
     return type(first)(values.view(first.values.dtype), sf, first.granularity)
 
 
+def padded_rows(a: Any, rows: int) -> Any:
+    """Return an operand of so many rows of zeros, otherwise like `a`."""
+    if isinstance(a, torch.Tensor):
+        return a.new_zeros((rows, a.shape[1]))
+    values = a.values.view(torch.uint8).new_zeros((rows, a.values.shape[1]))
+    sf = a.sf.new_zeros((a.sf.shape[1], rows)).t()  # factors with rows contiguous
+    return type(a)(values.view(a.values.dtype), sf, a.granularity)
+
+
 def masked_stack(a: Any, sizes: np.ndarray[Any, Any], most: int) -> Any:
     """Give each group's rows of `a` a matrix of `most` rows; factors with rows contiguous."""
     if isinstance(a, torch.Tensor):
