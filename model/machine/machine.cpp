@@ -113,7 +113,7 @@ void Machine::start_cta(Cluster& cluster, int index, int rank) {
   cta.rank = rank;
   cta.running = launch.block;
   const auto bytes = static_cast<std::size_t>(launch.shared_bytes);
-  cta.shared.bytes.assign(bytes, 0xCD);
+  cta.shared.bytes.assign(bytes, 0xFF);  // NaN in every format
   cta.shared.written.assign(bytes, 0);
   cta.shared.unfenced.assign(bytes / 16 + 1, -1);
   cta.shared.unreleased.assign(bytes / 16 + 1, 0);

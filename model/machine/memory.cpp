@@ -53,7 +53,8 @@ std::string outside(const Cta& cta, Address address, int bytes) {
          std::to_string(size);
 }
 
-std::string forbids_read(const Cta& cta, Address address, int bytes, bool async_proxy) {
+std::string forbids_read(const Cta& cta, Address address, int bytes, bool async_proxy,
+                         bool unwritten) {
   if (std::string problem = outside(cta, address, bytes); !problem.empty()) return problem;
   if (const Region* r = overlap(cta.shared.writes, address, bytes)) {
     return range(address, bytes) + " are still being written by " + r->what +
@@ -61,7 +62,8 @@ std::string forbids_read(const Cta& cta, Address address, int bytes, bool async_
   }
   for (int i = 0; i < bytes; ++i) {
     const Address at = address - shared_base + static_cast<Address>(i);
-    if (cta.shared.written[at] == 0) return range(address, bytes) + " were never written";
+    if (cta.shared.written[at] == 0 && !unwritten)
+      return range(address, bytes) + " were never written";
     if (cta.shared.unreleased[at / 16] != 0) {
       return range(address, bytes) +
              " were written by a thread of the cluster that has not released them at its barrier";

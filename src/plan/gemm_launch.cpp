@@ -34,6 +34,10 @@ device::GemmParams gemm_params(const GemmPlan& plan, const GemmProblem& p, const
   device::GemmParams params{};
   params.a = map(a_matrix(a, c), stack.a_matrices(), stack.a);
   params.b = map(b_matrix(b, c), stack.b_matrices(), stack.b);
+  if (const auto edge = a_edge_matrix(a, c))
+    params.a_edge = map(*edge, stack.a_matrices(), stack.a);
+  if (const auto edge = b_edge_matrix(b, c))
+    params.b_edge = map(*edge, stack.b_matrices(), stack.b);
   if (c.scaled() && c.scales_by_tma) {
     params.sfa = map(factor_matrix(a, c.tile_m, "sfa", stack), stack.a_matrices(), stack.sfa);
     if (c.column_scales) {
@@ -109,6 +113,8 @@ Patches patches_of(const device::GemmParams& params, const device::GemmConfig& c
   Patches patches;
   patches.add_map(Role::a, offsetof(P, a));
   patches.add_map(Role::b, offsetof(P, b));
+  if (c.a_has_edge() && params.m % c.tile_m != 0) patches.add_map(Role::a, offsetof(P, a_edge));
+  if (c.b_has_edge() && params.n % c.tile_n != 0) patches.add_map(Role::b, offsetof(P, b_edge));
   if (c.scaled() && c.scales_by_tma) {
     patches.add_map(Role::sfa, offsetof(P, sfa));
     if (c.column_scales) patches.add_map(Role::sfb, offsetof(P, sfb));

@@ -47,6 +47,8 @@ std::vector<TmaMatrix> descriptors_of(const GemmPlan& plan, const GemmProblem& p
   };
   add(a_matrix(a, c), stack.a_matrices(), stack.a);
   add(b_matrix(b, c), stack.b_matrices(), stack.b);
+  if (const auto edge = a_edge_matrix(a, c)) add(*edge, stack.a_matrices(), stack.a);
+  if (const auto edge = b_edge_matrix(b, c)) add(*edge, stack.b_matrices(), stack.b);
   if (c.scaled() && c.scales_by_tma) {
     add(factor_matrix(a, c.tile_m, "sfa", stack), stack.a_matrices(), stack.sfa);
     if (c.column_scales)

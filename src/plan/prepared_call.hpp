@@ -40,7 +40,7 @@ class Patches {
     addresses_.at(count_++) = {static_cast<std::uint16_t>(offset), role, in_map, nullptr};
   }
   std::size_t count_ = 0;
-  std::array<Address, 12> addresses_{};  // 6 maps and 6 pointers of the persistent kernel
+  std::array<Address, 14> addresses_{};  // 8 maps and 6 pointers of the persistent kernel
 };
 
 class PreparedLaunch {

@@ -31,6 +31,16 @@ TmaMatrix a_matrix(const RowsByK& a, const GemmConfig& c) {
 TmaMatrix b_matrix(const RowsByK& b, const GemmConfig& c) {
   return operand_matrix(b, c.b_mn_major, c.b_box_columns(), c.stage_k(), "b");
 }
+std::optional<TmaMatrix> a_edge_matrix(const RowsByK& a, const GemmConfig& c) {
+  const int rows = static_cast<int>(a.rows % c.tile_m);
+  if (rows == 0 || !c.a_has_edge()) return std::nullopt;
+  return operand_matrix(a, false, rows, c.stage_k(), "a");
+}
+std::optional<TmaMatrix> b_edge_matrix(const RowsByK& b, const GemmConfig& c) {
+  const int columns = static_cast<int>(b.rows % c.tile_n);
+  if (columns == 0 || !c.b_has_edge()) return std::nullopt;
+  return operand_matrix(b, false, columns, c.stage_k(), "b");
+}
 TmaMatrix factor_matrix(const RowsByK& operand, int box_rows, const char* name) {
   const std::int64_t blocks = ceil_div(operand.k, device::block_k);
   return {matrix(*operand.sf, blocks, operand.rows, operand.sf_k_stride),

@@ -2,6 +2,7 @@
 // legality check and for the descriptor.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "deepgemm/tma.hpp"
@@ -24,6 +25,10 @@ inline constexpr tma::L2Promotion descriptor_promotion = tma::L2Promotion::b256;
 
 TmaMatrix a_matrix(const RowsByK& a, const device::GemmConfig& config);
 TmaMatrix b_matrix(const RowsByK& b, const device::GemmConfig& config);
+// The same in boxes of the last tile's rows (columns); if they fill the tile or come otherwise,
+// nothing.
+std::optional<TmaMatrix> a_edge_matrix(const RowsByK& a, const device::GemmConfig& config);
+std::optional<TmaMatrix> b_edge_matrix(const RowsByK& b, const device::GemmConfig& config);
 // Factors of an operand's rows as [k blocks, rows].
 TmaMatrix factor_matrix(const RowsByK& operand, int box_rows, const char* name);
 // out, or c where it moves in the same boxes.

@@ -59,10 +59,10 @@ std::vector<Case> cases() {
   general.args.activation = Activation::relu;
   P float32(30, 40, 50, DType::float32);
   return {
-      dense("factors of blocks", 4, P(300, 640, 1024)),
-      dense("factors of columns", 5, P(300, 640, 1024, {1, 128})),
+      dense("factors of blocks", 5, P(300, 640, 1024)),
+      dense("factors of columns", 6, P(300, 640, 1024, {1, 128})),
       dense("few tokens", 2, P(4, 640, 1024)),
-      dense("general epilogue", 3, general),
+      dense("general epilogue", 4, general),
       dense("adds C", 4, adds),
       dense("MN-major", 3, P(256, 512, 1024, DType::float16, Layout::tn)),
       dense("no TMA", 0, float32),

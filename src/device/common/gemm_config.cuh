@@ -91,9 +91,9 @@ struct GemmConfig {
   }
   DEEPGEMM_SHARED_CODE constexpr int sfa_bytes() const { return scaled() ? tile_m * 4 : 0; }
   DEEPGEMM_SHARED_CODE constexpr int sfb_bytes() const { return column_scales ? tile_n * 4 : 0; }
-  // Bytes that the full barrier counts, with that many rows of A.
-  DEEPGEMM_SHARED_CODE constexpr int stage_transaction_bytes(int a_rows) const {
-    return a_rows * stage_span + b_bytes() + (scales_by_tma ? sfa_bytes() + sfb_bytes() : 0);
+  // Bytes that the full barrier counts, with so many rows of A and columns of B.
+  DEEPGEMM_SHARED_CODE constexpr int stage_transaction_bytes(int rows, int columns) const {
+    return (rows + columns) * stage_span + (scales_by_tma ? sfa_bytes() + sfb_bytes() : 0);
   }
   // Rows of A in one TMA box. Of a group's tile only the boxes with rows of the group are brought.
   DEEPGEMM_SHARED_CODE constexpr int a_box_rows() const {
@@ -103,6 +103,15 @@ struct GemmConfig {
   }
   DEEPGEMM_SHARED_CODE constexpr int b_box_columns() const {
     return b_mn_major ? unit_rows : tile_n / cluster_m;
+  }
+  // Whether the last tile's rows of A, columns of B come in a box of their own: TMA fills what lies
+  // outside with zeros, but takes 6 clocks for such a row, 2.4 for one inside. Not where a CTA
+  // zeroes its neighbours' part of 16 bytes, which reads all rows.
+  DEEPGEMM_SHARED_CODE constexpr bool a_has_edge() const {
+    return !a_mn_major && cluster_n == 1 && !row_grouped() && (scaled() || !k_grouped());
+  }
+  DEEPGEMM_SHARED_CODE constexpr bool b_has_edge() const {
+    return !b_mn_major && cluster_m == 1 && (scaled() || !k_grouped());
   }
   // Where a group's part of K may be loaded from, for k_groups: TMA's innermost coordinate is a
   // multiple of 16 bytes.

@@ -39,6 +39,7 @@ struct GroupParams {
 
 struct GemmParams {
   TensorMap a, b, sfa, sfb, c, out;  // sfb with column_scales, c with Epilogue::accumulate only
+  TensorMap a_edge, b_edge;          // in boxes of the last tile's rows, columns, if it has fewer
   const float* sfa_data;             // read where scales_by_tma is off; strides in elements
   i64 sfa_row, sfa_k;
   const float* sfb_data;  // read without column_scales, or where scales_by_tma is off

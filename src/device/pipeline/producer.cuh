@@ -27,53 +27,81 @@ struct BoxRule {
   bool shared;    // with the other CTA of the cluster: each loads half and sends it to both
 };
 
-// Loads `boxes` boxes of an operand's tile.
+// Of a tile's `all` rows from `first` on those that a stage brings: none that lie outside, or of
+// MN-major operands no box that does. What is multiplied in their place gives sums that are not
+// stored.
+template <BoxRule Rule>
+DEEPGEMM_DEVICE int rows_inside(int all, int first, int extent) {
+  const int boxes = Rule.mn_major ? Rule.rows : 1;
+  return max_of(0, min_of(all, ceil_div(extent - first, boxes) * boxes));
+}
+
+// Loads `rows` rows of an operand's tile.
 template <GemmConfig C, BoxRule Rule>
-DEEPGEMM_DEVICE void load_operand(u32 destination, const TensorMap& map, int k, int row, int group,
-                                  int boxes, int rank, u32 barrier, L2Policy policy) {
+DEEPGEMM_DEVICE void load_operand(u32 destination, const TensorMap& map, const TensorMap& edge,
+                                  int k, int row, int group, int rows, int rank, u32 barrier,
+                                  L2Policy policy) {
   if constexpr (Rule.shared) {
     constexpr u16 both = 3;
     const int first = rank * Rule.rows;
     ptx::tma_load_2d_multicast(destination + first * stage_span, map, k, row + first, barrier, both,
                                policy);
   } else {
+    const TensorMap& boxes = rows % Rule.rows == 0 ? map : edge;
 #pragma unroll 1
-    for (int i = 0; i < boxes; ++i) {
-      const int first = i * Rule.rows, x = row + first;
-      load_box<C>(destination + first * stage_span, map, Rule.mn_major ? x : k,
+    for (int first = 0; first < rows; first += Rule.rows) {
+      const int x = row + first;
+      load_box<C>(destination + first * stage_span, boxes, Rule.mn_major ? x : k,
                   Rule.mn_major ? k : x, group, barrier, policy);
     }
   }
 }
 
-// Boxes of A that a tile needs. A stage's first use brings all, so that no byte is multiplied that
-// was never written.
 template <GemmConfig C>
-DEEPGEMM_DEVICE int boxes_of_a(const Tile& tile, bool first_use) {
-  constexpr int all = C.tile_m / C.a_box_rows();
-  if (!C.row_grouped() || first_use) return all;
-  return min_of(all, ceil_div(tile.end - tile.row, static_cast<i32>(C.a_box_rows())));
+DEEPGEMM_DEVICE constexpr BoxRule rule_of_a() {
+  return {C.a_box_rows(), C.a_mn_major != 0, C.cluster_n > 1};
+}
+template <GemmConfig C>
+DEEPGEMM_DEVICE constexpr BoxRule rule_of_b() {
+  return {C.b_box_columns(), C.b_mn_major != 0, C.cluster_m > 1};
+}
+
+// Rows of A, columns of B that a stage of the tile brings.
+struct Brought {
+  int rows, columns;
+};
+template <GemmConfig C>
+DEEPGEMM_DEVICE Brought brought_for(const GemmParams& p, const Tile& tile) {
+  Brought brought = {C.tile_m, C.b_columns()};
+  if constexpr (C.row_grouped()) {  // whole boxes: the rows behind a group's are its neighbour's
+    constexpr i32 box = C.a_box_rows();
+    brought.rows = min_of(brought.rows, ceil_div(tile.end - tile.row, box) * box);
+  } else if constexpr (C.a_has_edge() || C.a_mn_major) {
+    brought.rows = rows_inside<rule_of_a<C>()>(brought.rows, tile.row, p.m);
+  }
+  if constexpr (C.b_has_edge() || C.b_mn_major) {
+    brought.columns = rows_inside<rule_of_b<C>()>(brought.columns, tile.column, p.n);
+  }
+  return brought;
 }
 
 // B of a stage, whose full barrier this arms for all of it.
 template <GemmConfig C>
 DEEPGEMM_DEVICE void load_b(const GemmParams& p, const GemmRing<C>& ring, const Tile& tile, int kb,
-                            int rank, int boxes_a) {
-  constexpr BoxRule rule = {C.b_box_columns(), C.b_mn_major != 0, C.cluster_m > 1};
-  ptx::mbarrier_arm(ring.full(), C.stage_transaction_bytes(boxes_a * C.a_box_rows()));
-  load_operand<C, rule>(ring.b(), p.b, tile.k + kb * C.stage_k(), tile.column,
-                        matrix_of_b<C>(p, tile), C.b_columns() / rule.rows, rank, ring.full(),
-                        p.b_policy);
+                            int rank, const Brought& brought) {
+  ptx::mbarrier_arm(ring.full(), C.stage_transaction_bytes(brought.rows, brought.columns));
+  load_operand<C, rule_of_b<C>()>(ring.b(), p.b, p.b_edge, tile.k + kb * C.stage_k(), tile.column,
+                                  matrix_of_b<C>(p, tile), brought.columns, rank, ring.full(),
+                                  p.b_policy);
 }
 // The rest of it.
 template <GemmConfig C>
 DEEPGEMM_DEVICE void load_a(const GemmParams& p, const GemmRing<C>& ring, const Tile& tile, int kb,
-                            int rank, int boxes) {
-  constexpr BoxRule rule = {C.a_box_rows(), C.a_mn_major != 0, C.cluster_n > 1};
+                            int rank, const Brought& brought) {
   const u32 full = ring.full();
   const int matrix = matrix_of_a<C>(p, tile);
-  load_operand<C, rule>(ring.a(), p.a, tile.k + kb * C.stage_k(), tile.row, matrix, boxes, rank,
-                        full, p.a_policy);
+  load_operand<C, rule_of_a<C>()>(ring.a(), p.a, p.a_edge, tile.k + kb * C.stage_k(), tile.row,
+                                  matrix, brought.rows, rank, full, p.a_policy);
   if constexpr (C.scaled() && C.scales_by_tma) {
     constexpr L2Policy normal = L2Policy::evict_normal;
     const int block = tile.block + kb;
@@ -114,9 +142,10 @@ DEEPGEMM_DEVICE int load_b_ahead(const GemmParams& p, u32 shared, const KRange& 
   const int ahead = min_of(range.count, static_cast<int>(C.stages));
   GemmRing<C> ring(shared);
   const Tile tile = raster.tile();
+  const Brought brought = brought_for<C>(p, tile);
 #pragma unroll 1
   for (int i = 0; i < ahead; ++i, ring.advance()) {
-    if (issues) load_b<C>(p, ring, tile, range.first + i, raster.rank, boxes_of_a<C>(tile, true));
+    if (issues) load_b<C>(p, ring, tile, range.first + i, raster.rank, brought);
   }
   return ahead;
 }
@@ -129,7 +158,7 @@ DEEPGEMM_DEVICE void produce_operands(const GemmParams& p, u32 shared) {
   const KRange common = k_range<C>(p);
   if constexpr (C.grouped()) ptx::wait_for_previous_kernel();
   TileSchedule<C> raster = tiles_of<C>(p, shared);
-  int ahead = 0, fresh = C.stages;  // stages that were not used yet
+  int ahead = 0;
   if constexpr (!C.grouped()) {
     ahead = load_b_ahead<C>(p, shared, common, raster, issues);
     ptx::wait_for_previous_kernel();
@@ -139,15 +168,15 @@ DEEPGEMM_DEVICE void produce_operands(const GemmParams& p, u32 shared) {
   for (; raster.valid(); raster.advance()) {
     const Tile tile = raster.tile();
     const KRange range = range_of<C>(tile, common);
+    const Brought brought = brought_for<C>(p, tile);
 #pragma unroll 1
-    for (int i = 0; i < range.count; ++i, --ahead, --fresh) {
+    for (int i = 0; i < range.count; ++i, --ahead) {
       ring.acquire();
       if (issues && C.k_grouped() && tile.end == 0) {
         ptx::mbarrier_arrive(ring.full());  // nothing to bring
       } else if (issues) {
-        const int boxes = boxes_of_a<C>(tile, fresh > 0);
-        if (ahead <= 0) load_b<C>(p, ring, tile, range.first + i, raster.rank, boxes);
-        load_a<C>(p, ring, tile, range.first + i, raster.rank, boxes);
+        if (ahead <= 0) load_b<C>(p, ring, tile, range.first + i, raster.rank, brought);
+        load_a<C>(p, ring, tile, range.first + i, raster.rank, brought);
       }
       ring.advance();
     }
