@@ -35,6 +35,12 @@ constexpr Shape fast_shapes[] = {
     {64, 64, 1, 1, 9, 1, 1, 4, 0},
     {64, 32, 1, 1, 16, 1, 1, 2, 0},
 };
+// The same, for factors of B per 128 columns only: extents that fill the SMs in no other.
+constexpr Shape more_fast_shapes[] = {
+    {192, 64, 3, 1, 6, 1, 1, 1, 0},
+    {128, 96, 2, 1, 7, 1, 1, 1, 0},
+    {64, 96, 1, 1, 10, 1, 1, 1, 0},
+};
 // For groups of E4M3, whose sizes are known on the device only: of rows, and of K.
 constexpr Shape row_group_shapes[] = {
     {128, 256, 2, 2, 3, 1, 1, 1, 1},        // long groups
@@ -156,6 +162,9 @@ std::vector<GemmConfig> configs_for(const GemmRequest& request) {
     }
   } else if (is_fast(request)) {
     for (const Shape& shape : fast_shapes) take(shape);
+    if (!request.column_scales) {
+      for (const Shape& shape : more_fast_shapes) take(shape);
+    }
   } else {
     for (const Shape& shape : general_shapes) take(shape);
   }
