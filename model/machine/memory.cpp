@@ -54,7 +54,7 @@ std::string outside(const Cta& cta, Address address, int bytes) {
 }
 
 std::string forbids_read(const Cta& cta, Address address, int bytes, bool async_proxy,
-                         bool unwritten) {
+                         bool allows_unwritten) {
   if (std::string problem = outside(cta, address, bytes); !problem.empty()) return problem;
   if (const Region* r = overlap(cta.shared.writes, address, bytes)) {
     return range(address, bytes) + " are still being written by " + r->what +
@@ -62,7 +62,7 @@ std::string forbids_read(const Cta& cta, Address address, int bytes, bool async_
   }
   for (int i = 0; i < bytes; ++i) {
     const Address at = address - shared_base + static_cast<Address>(i);
-    if (cta.shared.written[at] == 0 && !unwritten)
+    if (cta.shared.written[at] == 0 && !allows_unwritten)
       return range(address, bytes) + " were never written";
     if (cta.shared.unreleased[at / 16] != 0) {
       return range(address, bytes) +

@@ -12,9 +12,9 @@ std::uint8_t* shared_bytes(Cta& cta, Address address);
 // Empty if the bytes exist, else what is wrong.
 std::string outside(const Cta& cta, Address address, int bytes);
 // What forbids a read (by the generic or the async proxy) or a write now; empty if nothing.
-// `unwritten`: may be read, as NaN.
+// `allows_unwritten`: bytes that nobody wrote may be read; they are NaN.
 std::string forbids_read(const Cta& cta, Address address, int bytes, bool async_proxy,
-                         bool unwritten = false);
+                         bool allows_unwritten = false);
 std::string forbids_write(const Cta& cta, Address address, int bytes);
 void mark_written(Cta& cta, Address address, int bytes, int unfenced_thread);
 void begin_write(Cta& cta, Address begin, Address end, int operation, std::string what);

@@ -10,11 +10,11 @@ using device::Epilogue;
 using device::GemmConfig;
 using device::Schedule;
 
-// `lean`: D leaves in smaller parts than it would by itself, so that there is room for `stages`.
+// `splits_d`: D leaves in smaller parts than usual_store(), for the sake of `stages`.
 struct Shape {
   std::uint16_t tile_m, tile_n;
   std::uint8_t consumers, consumers_n, stages, cluster_m, cluster_n, cluster_k, ordered;
-  bool lean = false;
+  bool splits_d = false;
 };
 
 // Stages: as many as fit beside D. Measured on an H200 (docs/performance.md): clusters that share
@@ -35,7 +35,8 @@ constexpr Shape fast_shapes[] = {
     {64, 64, 1, 1, 9, 1, 1, 4, 0},
     {64, 32, 1, 1, 16, 1, 1, 2, 0},
 };
-// The same, for factors of B per 128 columns only: extents that fill the SMs in no other.
+// The same, for factors of B per 128 columns only: where others leave SMs idle (192x7168x16384: 54.0
+// -> 43.7 us).
 constexpr Shape more_fast_shapes[] = {
     {192, 64, 3, 1, 6, 1, 1, 1, 0},
     {128, 96, 2, 1, 7, 1, 1, 1, 0},
@@ -114,9 +115,9 @@ GemmConfig make_config(const Shape& s, const GemmRequest& request) {
   config.schedule = request.schedule;
   config.a_mn_major = request.a_mn_major;
   config.b_mn_major = request.b_mn_major;
-  // FP32 staging is larger: give up stages until it fits.
+  // Give up stages until D fits, as usual or in parts.
   const auto fits = [&] {
-    return config.fits(s.lean ? config.store_shape() : config.usual_store());
+    return config.fits(s.splits_d ? config.store_shape() : config.usual_store());
   };
   while (config.stages > 2 && !fits()) --config.stages;
   return config;

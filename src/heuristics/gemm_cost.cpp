@@ -1,7 +1,7 @@
 // What a config would cost, and the choice of the cheapest.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <utility>
 
 #include "core/math.hpp"
 #include "core/text.hpp"
@@ -227,20 +227,16 @@ const char* broken_rule(const GemmConfig& config, const GemmRequest& r) {
   return nullptr;
 }
 
-// Bytes in which two configs differ.
-int differences(const GemmConfig& a, const GemmConfig& b) {
-  unsigned char left[sizeof(a)], right[sizeof(b)];
-  std::memcpy(left, &a, sizeof(a));
-  std::memcpy(right, &b, sizeof(b));
-  int count = 0;
-  for (std::size_t i = 0; i < sizeof(a); ++i) count += left[i] != right[i] ? 1 : 0;
-  return count;
+int changed_fields(const GemmConfig& a, const GemmConfig& b) {
+  return (a.tile_m != b.tile_m) + (a.tile_n != b.tile_n) + (a.consumers != b.consumers) +
+         (a.consumers_n != b.consumers_n) + (a.stages != b.stages) + (a.cluster_m != b.cluster_m) +
+         (a.cluster_n != b.cluster_n) + (a.cluster_k != b.cluster_k) + (a.ordered != b.ordered);
 }
 
 // A candidate with the policy's fields put in.
 GemmConfig with_fields(const GemmConfig& candidate, const Policy& policy, const GemmRequest& r) {
   GemmConfig config = overridden(candidate, policy);
-  if (differences(config, candidate) == 0) return config;
+  if (changed_fields(config, candidate) == 0) return config;
   if (!policy.cluster_k) config.cluster_k = 1;
   // Larger tiles may need some of the candidate's stages. broken_rule() also keeps fits() from
   // sizes that it cannot divide.
@@ -255,7 +251,7 @@ GemmConfig with_fields(const GemmConfig& candidate, const Policy& policy, const 
 GemmConfig with_policy(std::vector<GemmChoice> choices, const Policy& policy,
                        const GemmRequest& r) {
   const auto changes = [&](const GemmChoice& choice) {
-    return differences(overridden(choice.config, policy), choice.config);
+    return changed_fields(overridden(choice.config, policy), choice.config);
   };
   std::stable_sort(choices.begin(), choices.end(), [&](const GemmChoice& a, const GemmChoice& b) {
     return changes(a) < changes(b);
@@ -268,39 +264,39 @@ GemmConfig with_policy(std::vector<GemmChoice> choices, const Policy& policy,
   throw ValueError(complaint("policy", describe(config), "a legal config", broken_rule(config, r)));
 }
 
-// Tiles of 256 rows read B once for a group that fits into one, and were up to 18 % slower than
-// 128x256 ones for longer groups, about which the model errs: FP8 8 x 512x4096x2048 78 and 66 us.
+// Tiles of 256 rows are for groups that fit into one: they read B once. For longer groups 128x256
+// ones were up to 18 % faster, which the model does not see: FP8 8 x 512x4096x2048 78 and 66 us.
 bool is_too_tall(const GemmConfig& config, const GemmRequest& r) {
   return config.row_grouped() && config.tile_m > 128 && r.m > config.tile_m;
 }
 
-}  // namespace
-
-std::vector<GemmChoice> candidates(const GemmRequest& request) {
+// All of them, too tall ones too if `all`.
+std::vector<GemmChoice> costed(const GemmRequest& request, bool all) {
+  const std::vector<GemmConfig> configs = configs_for(request);
+  const bool has_wide = std::any_of(configs.begin(), configs.end(),
+                                    [](const GemmConfig& c) { return c.tile_n == 256; });
   std::vector<GemmChoice> choices;
-  for (const GemmConfig& config : configs_for(request)) {
+  for (const GemmConfig& config : configs) {
     if (broken_rule(config, request) != nullptr) continue;
+    if (!all && has_wide && is_too_tall(config, request)) continue;
     choices.push_back(cost(config, request));
     set_raster(choices.back(), request, nullptr);
   }
-  const bool has_wide = std::any_of(choices.begin(), choices.end(), [](const GemmChoice& choice) {
-    return choice.config.tile_n == 256;
-  });
-  const auto rank = [&](const GemmChoice& choice) {
-    if (choice.tuned) return 0;
-    return has_wide && is_too_tall(choice.config, request) ? 2 : 1;
-  };
-  std::sort(choices.begin(), choices.end(), [&](const GemmChoice& a, const GemmChoice& b) {
-    return rank(a) != rank(b) ? rank(a) < rank(b) : a.predicted_us < b.predicted_us;
+  std::sort(choices.begin(), choices.end(), [](const GemmChoice& a, const GemmChoice& b) {
+    return a.tuned != b.tuned ? a.tuned : a.predicted_us < b.predicted_us;
   });
   return choices;
 }
 
+}  // namespace
+
+std::vector<GemmChoice> candidates(const GemmRequest& request) { return costed(request, false); }
+
 GemmChoice choose(const GemmRequest& request, const Policy* policy) {
-  const std::vector<GemmChoice> choices = candidates(request);
+  std::vector<GemmChoice> choices = costed(request, policy != nullptr);
   if (choices.empty()) throw Error("the persistent kernel has no config for this product");
   if (policy == nullptr) return choices.front();
-  GemmChoice choice = cost(with_policy(choices, *policy, request), request);
+  GemmChoice choice = cost(with_policy(std::move(choices), *policy, request), request);
   set_raster(choice, request, policy);
   return choice;
 }

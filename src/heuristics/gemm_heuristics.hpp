@@ -46,7 +46,7 @@ struct GemmChoice {
 const std::vector<device::GemmConfig>& selectable_configs();
 // The configs that a request may use, in no order.
 std::vector<device::GemmConfig> configs_for(const GemmRequest& request);
-// The same, costed, cheapest first; tiles that are too tall for the groups come last.
+// The same, costed, cheapest first, without tiles that are too tall for the groups.
 std::vector<GemmChoice> candidates(const GemmRequest& request);
 // The cheapest; with a policy, of those that its fields (but num_sms, which is the request's)
 // change least the cheapest that stays legal, with them. ValueError names the field or the rule

@@ -113,8 +113,8 @@ Patches patches_of(const device::GemmParams& params, const device::GemmConfig& c
   Patches patches;
   patches.add_map(Role::a, offsetof(P, a));
   patches.add_map(Role::b, offsetof(P, b));
-  if (c.a_has_edge() && params.m % c.tile_m != 0) patches.add_map(Role::a, offsetof(P, a_edge));
-  if (c.b_has_edge() && params.n % c.tile_n != 0) patches.add_map(Role::b, offsetof(P, b_edge));
+  if (c.a_edge_rows(params.m) != 0) patches.add_map(Role::a, offsetof(P, a_edge));
+  if (c.b_edge_columns(params.n) != 0) patches.add_map(Role::b, offsetof(P, b_edge));
   if (c.scaled() && c.scales_by_tma) {
     patches.add_map(Role::sfa, offsetof(P, sfa));
     if (c.column_scales) patches.add_map(Role::sfb, offsetof(P, sfb));

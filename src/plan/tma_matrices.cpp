@@ -32,14 +32,14 @@ TmaMatrix b_matrix(const RowsByK& b, const GemmConfig& c) {
   return operand_matrix(b, c.b_mn_major, c.b_box_columns(), c.stage_k(), "b");
 }
 std::optional<TmaMatrix> a_edge_matrix(const RowsByK& a, const GemmConfig& c) {
-  const int rows = static_cast<int>(a.rows % c.tile_m);
-  if (rows == 0 || !c.a_has_edge()) return std::nullopt;
-  return operand_matrix(a, false, rows, c.stage_k(), "a");
+  const int rows = c.a_edge_rows(a.rows);
+  if (rows == 0) return std::nullopt;
+  return operand_matrix(a, false, rows, c.stage_k(), "a, last rows");
 }
 std::optional<TmaMatrix> b_edge_matrix(const RowsByK& b, const GemmConfig& c) {
-  const int columns = static_cast<int>(b.rows % c.tile_n);
-  if (columns == 0 || !c.b_has_edge()) return std::nullopt;
-  return operand_matrix(b, false, columns, c.stage_k(), "b");
+  const int columns = c.b_edge_columns(b.rows);
+  if (columns == 0) return std::nullopt;
+  return operand_matrix(b, false, columns, c.stage_k(), "b, last columns");
 }
 TmaMatrix factor_matrix(const RowsByK& operand, int box_rows, const char* name) {
   const std::int64_t blocks = ceil_div(operand.k, device::block_k);

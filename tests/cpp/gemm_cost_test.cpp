@@ -183,6 +183,7 @@ TEST_CASE("a policy changes the nearest candidate, whichever is the cheapest") {
   CHECK(small.consumers_n == 1);
   Policy stages;
   stages.tile_m = 256;
+  stages.tile_n = 128;
   stages.stages = 3;
   const device::GemmConfig tall = choose(r, &stages).config;
   CHECK(tall.tile_n == 128);
@@ -197,10 +198,26 @@ TEST_CASE("groups of more rows than a tile of 256 take one of 128x256") {
     r.a_type = r.b_type = type;
     CHECK(choose(r).config.tile_m == 256);
     for (r.m = 257; r.m < 10000; r.m += 517) {
-      CHECK(choose(r).config.tile_m == 128);
-      CHECK(candidates(r).back().config.tile_m == 256);
+      for (const GemmChoice& choice : candidates(r)) CHECK(choice.config.tile_m < 256);
+      CHECK(choose(r).config.tile_n == 256);
     }
   }
+}
+
+TEST_CASE("the tiles for factors of B per 128 columns are for no others") {
+  const auto has = [](const GemmRequest& r, int tile_m, int tile_n) {
+    for (const device::GemmConfig& c : configs_for(r)) {
+      if (c.tile_m == tile_m && c.tile_n == tile_n) return true;
+    }
+    return false;
+  };
+  GemmRequest r = request(192, 7168, 16384);
+  CHECK(has(r, 192, 64));
+  CHECK(has(r, 128, 96));
+  CHECK(choose(r).config.tile_n == 64);
+  r.column_scales = true;
+  CHECK(!has(r, 192, 64));
+  CHECK(!has(r, 128, 96));
 }
 
 TEST_CASE("D is staged in smaller parts where the stages leave no room") {

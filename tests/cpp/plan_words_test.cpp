@@ -59,7 +59,7 @@ std::vector<Case> cases() {
   general.args.activation = Activation::relu;
   P float32(30, 40, 50, DType::float32);
   return {
-      dense("factors of blocks", 5, P(300, 640, 1024)),
+      dense("factors of blocks, edges", 6, P(300, 648, 1024)),
       dense("factors of columns", 6, P(300, 640, 1024, {1, 128})),
       dense("few tokens", 2, P(4, 640, 1024)),
       dense("general epilogue", 4, general),

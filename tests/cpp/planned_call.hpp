@@ -25,8 +25,8 @@ inline void move_to(int device, GemmArgs& args) {
   }
 }
 
-inline TensorView bias_of(DType dtype, std::int64_t stride = 1) {
-  TensorView bias = make_view(reinterpret_cast<void*>(std::uintptr_t{9} << 48), dtype, {640}, gpu);
+inline TensorView bias_of(DType dtype, std::int64_t stride = 1, std::int64_t n = 640) {
+  TensorView bias = make_view(reinterpret_cast<void*>(std::uintptr_t{9} << 48), dtype, {n}, gpu);
   bias.strides[0] = stride;
   return bias;
 }

@@ -29,9 +29,9 @@ TEST_CASE("a repeated call encodes nothing, wherever its arrays lie and whatever
   fake::CudaState& state = fake::use_fake_driver();
   for (std::int64_t m : {700, 8}) {  // the persistent kernel, and decode
     Call call;
-    call.product = PlannedProduct(m, 640, 1024);
+    call.product = PlannedProduct(m, 648, 1024);  // neither extent fills its last tile
     GemmArgs& args = call.product.args;
-    args.bias = bias_of(DType::float32);
+    args.bias = bias_of(DType::float32, 1, 648);
     args.alpha = 2;
     call.run();
     const int encoded = state.count("cuTensorMapEncodeTiled");

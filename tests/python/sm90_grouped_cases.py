@@ -20,7 +20,7 @@ from grouped_place import (
     operand,
     put_vector,
 )
-from sm90_policies import fills_registers
+from sm90_policies import has_two_units
 
 Case = Callable[[Place, np.random.Generator, int], None]
 GRANULARITIES = (((1, 128), (128, 128)), ((1, 32), (0, 0)), (None, None))
@@ -96,7 +96,7 @@ def fp8_rows(tile_fields: dict[str, Any], labelled: bool) -> Case:
             form = {"group_sizes": put_vector(place, sizes, kind, 2)}
         else:
             form = {"group_offsets": put_vector(place, [0, *ends], kind)}
-        wide = fills_registers(tile_fields)
+        wide = has_two_units(tile_fields)
         check_rows(
             place, rng, labels, len(sizes), (136, 72)[seed % 2], (144, 640)[seed // 2 % 2], form,
             granularity=((1, 128), (1, 128) if seed % 3 == 2 and not wide else (128, 128)),
@@ -112,7 +112,7 @@ def fp8_masked(tile_fields: dict[str, Any]) -> Case:
     def body(place: Place, rng: np.random.Generator, seed: int) -> None:
         most, groups = ((70, 4), (3, 9), (200, 2))[seed % 3]
         rows = rng.integers(0, most + 1, groups)
-        wide = fills_registers(tile_fields)
+        wide = has_two_units(tile_fields)
         check_masked(
             place, rng, rows, most, (72, 8)[seed % 2], (144, 512)[seed // 2 % 2],
             fast=wide or seed % 4 > 0,
@@ -184,7 +184,7 @@ def _cases() -> dict[str, Case]:
         cases[f"grouped, {name}"] = fp8_rows(fields, False)
         cases[f"labels, {name}"] = fp8_rows(fields, True)
         cases[f"masked, {name}"] = fp8_masked(fields)
-        if not fills_registers(fields):
+        if not has_two_units(fields):
             cases[f"k grouped, {name}"] = fp8_k(fields)
     return cases
 

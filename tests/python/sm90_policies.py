@@ -23,6 +23,6 @@ def shape_of(policy: dict[str, Any], seed: int) -> tuple[int, int, int]:
     )[seed % 5]
 
 
-def fills_registers(policy: dict[str, Any]) -> bool:
-    """Two units for a warpgroup: none are left for factors per column or what follows the sum."""
+def has_two_units(policy: dict[str, Any]) -> bool:
+    """Whether a warpgroup has two units, and so no registers for factors per column or a bias."""
     return bool(policy["tile_m"] * policy.get("consumers_n", 1) > 64 * policy["consumers"])

@@ -57,7 +57,7 @@ def test_a_row_of_groups(
     assert found["in_dtype"] == {"fp8": "float8_e4m3fn", "bf16": "bf16"}[dtype]
     assert found["layout"] == ("tn" if (kind, dtype) == ("along K", "bf16") else "nt")
     assert (found["ratio"], found["groups"]) == (1.5, shape[0])
-    assert found.get("padded_us") == (4.0 if kind == "natural" else None)
+    assert found.get("through_padded_us") == (4.0 if kind == "natural" else None)
     assert rival.call_args.args[0].shape[-1 if found["layout"] == "nt" else 0] == shape[3]
     assert not report.problems(report.document(HEAD, [found]))
 
@@ -75,7 +75,7 @@ def test_a_table_of_groups_names_them() -> None:
     assert "| op | groups | M |" in text
     assert "| masked_gemm | 8 |" in text
     assert "padded" not in text
-    rows = [row(op="grouped_gemm", groups=8, ratio=0.9, padded_us=7.5), row(groups=8)]
+    rows = [row(op="grouped_gemm", groups=8, ratio=0.9, through_padded_us=7.5), row(groups=8)]
     text = report.markdown(report.document(HEAD, rows))
-    assert "| ratio | in padded groups, us |" in text
+    assert "| ratio | through padded groups, us |" in text
     assert "| 0.900 | 7.5 |" in text

@@ -15,7 +15,7 @@ import oracle
 from gpu_place import Place, as_tests, main
 from grouped_oracle import labels_of
 from grouped_place import check_k, check_masked, check_rows, put_vector
-from sm90_policies import fills_registers
+from sm90_policies import has_two_units
 from test_gpu_grouped import SIZES, STEPS, forms
 
 TILES = (
@@ -32,7 +32,7 @@ def tiles(place: Place) -> None:
     rng = np.random.default_rng(13)
     shapes = (([5, 0, 1, 130, 0, 17], 136, 640), ([64, 256, 1, 63, 300], 64, 144), ([0, 0], 8, 128))
     for i, ((sizes, n, k), tile) in enumerate(itertools.product(shapes, TILES)):
-        wide = fills_registers(tile)  # row-major factors have other tiles
+        wide = has_two_units(tile)  # row-major factors have other tiles
         options: dict[str, Any] = {
             "out_dtype": ("bfloat16", "float32", "float16")[i % 3],
             "fast": wide or i % 2 == 0, "extra": (0, 16)[i // 2 % 2],

@@ -24,7 +24,7 @@ RIVALS = {"fp8": "cublaslt-tensorwise, one group", "bf16": "cublaslt, one group"
 IN_DTYPES = {"fp8": "float8_e4m3fn", "bf16": "bf16"}
 MAX_ERROR = {"bfloat16": 1e-5, "float32": 1e-6}
 MASKED_ROWS = 4096
-PADDED_TO = 128
+MULTIPLE = 128
 BLOCKS = ((1, 128), (128, 128))
 
 
@@ -67,7 +67,7 @@ class Case:
         spread = rng.uniform(0.7, 1.3, self.groups)
         if self.kind == "masked":
             return np.asarray(np.maximum(1, self.rows * spread), np.int32)
-        total, step = self.k if self.kind == "along K" else self.rows, PADDED_TO
+        total, step = self.k if self.kind == "along K" else self.rows, MULTIPLE
         if self.kind == "natural":
             step = 1
         sizes = np.asarray(spread / spread.sum() * total / step, np.int32) * step
@@ -129,12 +129,12 @@ def cases_of(dtype: str, *, quick: bool = False) -> tuple[Case, ...]:
 
 
 class Calls(NamedTuple):
-    """What is timed, and the error of ours."""
+    """What is timed, and the largest error of all but the rival's."""
 
     ours: Callable[[], Any]
     rival: Callable[[], Any]
     error: float
-    padded: Callable[[], Any] | None = None  # see _in_padded_rows()
+    through_padded: Callable[[], Any] | None = None
 
 
 def _operand(case: Case, support: Any, rows: int, seed: int, block: tuple[int, int]) -> Any:
@@ -154,15 +154,15 @@ def _part(x: Any, which: Any) -> Any:
     return x[which]
 
 
-def _in_padded_rows(
+def _through_padded(
     a: Any, sizes: np.ndarray[Any, Any], out: Any, support: Any, product: Any
 ) -> Any:
     """Return a call that copies groups into rows of whole blocks, multiplies, and copies back.
 
     `product` is called with such an `a`, sizes and `out`. The copies are one for each group and
-    array, at places that the host knows: no kernel that reads sizes on the device is faster.
+    array; of them too only the time on the device counts, not the gaps between them.
     """
-    blocks = -(-sizes // PADDED_TO) * PADDED_TO
+    blocks = -(-sizes // MULTIPLE) * MULTIPLE
     total = int(blocks.sum())
     spread = support.padded_rows(a, total)
     result = out.new_zeros((total, out.shape[1]))
@@ -214,7 +214,7 @@ def _rows(case: Case, support: Any) -> Calls:
         def product(a: Any, vector: Any, out: Any) -> None:
             deepgemm.grouped_gemm(a, b, vector, out, **options)
 
-        padded = _in_padded_rows(a, sizes, out, support, product)
+        padded = _through_padded(a, sizes, out, support, product)
 
     begins = np.cumsum(sizes) - sizes
     error = 0.0
@@ -280,7 +280,7 @@ def measure(case: Case, support: Any, repeat: int) -> Row:
     along_k = case.kind == "along K"
     ours, rival, error, padded = (_along_k if along_k else _rows)(case, support)
     timed = [ours, rival, *([padded] if padded else [])]
-    us, rival_us, *padded_us = (
+    us, rival_us, *through_padded_us = (
         statistics.median(samples) for samples in support.burst_us(timed, repeat)
     )
     rows = case.rows if along_k else int(case.sizes().sum())
@@ -302,7 +302,7 @@ def measure(case: Case, support: Any, repeat: int) -> Row:
         "rival": RIVALS[case.dtype],
         "rival_us": round(rival_us, 3),
         "ratio": round(rival_us / us, 4),
-        **({"padded_us": round(padded_us[0], 3)} if padded_us else {}),
+        **({"through_padded_us": round(through_padded_us[0], 3)} if through_padded_us else {}),
     }
 
 

@@ -43,7 +43,7 @@ PRODUCT: dict[str, tuple[type, ...]] = {
     "rival": (str,),
     "rival_us": _NUMBER,
     "ratio": _NUMBER,
-    "padded_us": _NUMBER,
+    "through_padded_us": _NUMBER,
 }
 JIT: dict[str, tuple[type, ...]] = {
     "kernel": (str,),
@@ -141,7 +141,7 @@ def _has_layouts(rows: Sequence[Row]) -> bool:
 
 def _has_padding(rows: Sequence[Row]) -> bool:
     """Tell whether some row was also measured in padded groups."""
-    return any("padded_us" in row for row in rows)
+    return any("through_padded_us" in row for row in rows)
 
 
 def _cells(row: Row, with_layout: bool, with_padding: bool) -> list[str]:
@@ -160,7 +160,7 @@ def _cells(row: Row, with_layout: bool, with_padding: bool) -> list[str]:
         number("error", ".1e"),
         number("rival_us", ".1f"),
         number("ratio", ".3f"),
-        *([number("padded_us", ".1f")] if with_padding else []),
+        *([number("through_padded_us", ".1f")] if with_padding else []),
     ]
 
 
@@ -168,7 +168,7 @@ def _product_table(rows: Sequence[Row]) -> list[str]:
     with_layout, with_padding = _has_layouts(rows), _has_padding(rows)
     head = ["M", "N", "K", *(["layout"] if with_layout else []), "out", "mode"]
     head += ["us", "TFLOP/s", "GB/s", "error", "rival us", "ratio"]
-    head += ["in padded groups, us"] if with_padding else []
+    head += ["through padded groups, us"] if with_padding else []
     marks = "--:|" * 3 + "---|" * (3 if with_layout else 2) + "--:|" * (6 + with_padding)
     if any("groups" in row for row in rows):
         head, marks = ["op", "groups", *head], "---|--:|" + marks

@@ -105,13 +105,20 @@ struct GemmConfig {
     return b_mn_major ? unit_rows : tile_n / cluster_m;
   }
   // Whether the last tile's rows of A, columns of B come in a box of their own: TMA fills what lies
-  // outside with zeros, but takes 6 clocks for such a row, 2.4 for one inside. Not where a CTA
-  // zeroes its neighbours' part of 16 bytes, which reads all rows.
+  // outside with zeros, but takes 6 clocks for such a row, 2.4 for one inside. Not for 16-bit
+  // groups of K: clear_k_major() reads what it zeroes in part, in all rows.
   DEEPGEMM_SHARED_CODE constexpr bool a_has_edge() const {
     return !a_mn_major && cluster_n == 1 && !row_grouped() && (scaled() || !k_grouped());
   }
   DEEPGEMM_SHARED_CODE constexpr bool b_has_edge() const {
     return !b_mn_major && cluster_m == 1 && (scaled() || !k_grouped());
+  }
+  // Of those boxes the rows, columns; 0: there is none. Extents are TMA coordinates, so 32 bits.
+  DEEPGEMM_SHARED_CODE constexpr int a_edge_rows(i64 m) const {
+    return a_has_edge() ? static_cast<int>(static_cast<u32>(m) % tile_m) : 0;
+  }
+  DEEPGEMM_SHARED_CODE constexpr int b_edge_columns(i64 n) const {
+    return b_has_edge() ? static_cast<int>(static_cast<u32>(n) % tile_n) : 0;
   }
   // Where a group's part of K may be loaded from, for k_groups: TMA's innermost coordinate is a
   // multiple of 16 bytes.
@@ -138,8 +145,9 @@ struct GemmConfig {
   DEEPGEMM_SHARED_CODE constexpr int staging_bytes(const StoreShape& s) const {
     return s.units * unit_rows * group_columns() / s.parts * staged_bytes();
   }
-  // A number of equal parts of whole chunks: at least `parts`, at most column_chunks().
-  DEEPGEMM_SHARED_CODE constexpr int unit_parts(int parts) const {
+  // A number of equal parts of whole chunks: at least `least`, which is at most column_chunks().
+  DEEPGEMM_SHARED_CODE constexpr int parts_of_chunks(int least) const {
+    int parts = least;
     while (column_chunks() % parts != 0) ++parts;
     return parts;
   }
@@ -153,7 +161,7 @@ struct GemmConfig {
   DEEPGEMM_SHARED_CODE constexpr StoreShape usual_store() const {
     if (staged_bytes() != 4) return {scaled() ? units() : 1, 1};
     if (scaled() || stores_whole_units()) return {1, 1};
-    return {1, unit_parts(ceil_div(group_columns(), 64))};
+    return {1, parts_of_chunks(ceil_div(group_columns(), 64))};
   }
   DEEPGEMM_SHARED_CODE constexpr bool fits(const StoreShape& s) const {
     return shared_map(*this, staging_bytes(s)).total <= max_shared_bytes;
@@ -162,7 +170,7 @@ struct GemmConfig {
   DEEPGEMM_SHARED_CODE constexpr StoreShape store_shape() const {
     StoreShape s = usual_store();
     while (!fits(s) && !stores_whole_units() && s.parts < column_chunks()) {
-      s = s.units > 1 ? StoreShape{1, 1} : StoreShape{1, unit_parts(s.parts + 1)};
+      s = s.units > 1 ? StoreShape{1, 1} : StoreShape{1, parts_of_chunks(s.parts + 1)};
     }
     return s;
   }

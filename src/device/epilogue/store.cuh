@@ -37,17 +37,17 @@ DEEPGEMM_DEVICE void unpack_pair(float& low, float& high, u32 packed) {
   }
 }
 
-// One part as 16-bit elements into its chunks: two 8x8 matrices of rows 0-7 and 8-15 for each of
-// two groups of eight columns per stmatrix.
+// One part as 16-bit elements into its chunks: two 8x8 matrices of rows 0-7 and 8-15, of
+// eight columns and the next eight, per stmatrix.
 template <GemmConfig C>
-DEEPGEMM_DEVICE void stage_part_16bit(const float* sum, u32 unit_staging) {
+DEEPGEMM_DEVICE void stage_part_16bit(const float* sum, u32 part_staging) {
   constexpr int groups_per_chunk = C.chunk_columns() / 8;
   const int lane = ptx::lane_index();
   const int row = ptx::warp_index() % warps_per_group * 16 + (lane & 15);
   const int half = lane >> 4;
 #pragma unroll
   for (int g = 0; g < C.part_columns() / 8; g += 2) {
-    const u32 chunk = unit_staging + g / groups_per_chunk * C.chunk_bytes();
+    const u32 chunk = part_staging + g / groups_per_chunk * C.chunk_bytes();
     const u32 offset = row * C.chunk_span() + (g % groups_per_chunk + half) * 16;
     ptx::store_matrix_x4(chunk + swizzled(offset, C.chunk_span()),
                          pack_pair<C.out_type>(sum[4 * g], sum[4 * g + 1]),
@@ -72,11 +72,11 @@ DEEPGEMM_DEVICE PairPlace pair_place(int g) {
 
 // One part as FP32 into its chunks.
 template <GemmConfig C>
-DEEPGEMM_DEVICE void stage_part_f32(const float* sum, u32 unit_staging) {
+DEEPGEMM_DEVICE void stage_part_f32(const float* sum, u32 part_staging) {
   constexpr int groups_per_chunk = C.chunk_columns() / 8;
 #pragma unroll
   for (int g = 0; g < C.part_columns() / 8; ++g) {
-    const u32 chunk = unit_staging + g / groups_per_chunk * C.chunk_bytes();
+    const u32 chunk = part_staging + g / groups_per_chunk * C.chunk_bytes();
     const PairPlace place = pair_place<C>(g % groups_per_chunk);
     ptx::store_shared_f32x2(chunk + place.upper, sum[4 * g], sum[4 * g + 1]);
     ptx::store_shared_f32x2(chunk + place.lower, sum[4 * g + 2], sum[4 * g + 3]);

@@ -11,7 +11,8 @@
 // |                | 3    | with groups: the CTA's tiles      | tile_empty | tile_full          |
 // clang-format on
 //
-// K past the end is zero-filled by TMA and adds nothing; k >= 1 is the host's promise.
+// K past the end is zero-filled by TMA and adds nothing; k >= 1 is the host's promise. Rows of A
+// and columns of B that are not there are not loaded.
 #pragma once
 
 #include "common/gemm_config.cuh"
@@ -30,6 +31,8 @@ DEEPGEMM_DEVICE void gemm(const GemmParams& p) {
   if (ptx::thread_index() == 0) {
     ptx::prefetch_tensor_map(p.a);
     ptx::prefetch_tensor_map(p.b);
+    if (C.a_edge_rows(p.m) != 0) ptx::prefetch_tensor_map(p.a_edge);
+    if (C.b_edge_columns(p.n) != 0) ptx::prefetch_tensor_map(p.b_edge);
     if constexpr (C.scaled() && C.scales_by_tma) ptx::prefetch_tensor_map(p.sfa);
     if constexpr (C.scales_by_tma && C.column_scales) ptx::prefetch_tensor_map(p.sfb);
     if constexpr (C.epilogue != Epilogue::general) ptx::prefetch_tensor_map(p.out);

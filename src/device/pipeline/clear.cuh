@@ -35,7 +35,8 @@ DEEPGEMM_DEVICE void clear_k_major(u32 tile, int rows, KeptK kept, int thread, i
     const int k = i % units * (16 / Bytes);
     if (k >= kept.begin && k + 16 / Bytes <= kept.end) continue;
     const u32 address = tile + swizzled(i * 16, stage_span);
-    // FP8: groups begin and end at multiples of 16, or are wrong in any case.
+    // FP8: sizes along K are multiples of 16, so units are whole; and none may be read, since rows
+    // outside were not loaded.
     if (Bytes == 1 || k >= kept.end || k + 16 / Bytes <= kept.begin) {
       ptx::store_shared_i32x4(address, 0, 0, 0, 0);
       continue;

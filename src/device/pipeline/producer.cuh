@@ -27,18 +27,15 @@ struct BoxRule {
   bool shared;    // with the other CTA of the cluster: each loads half and sends it to both
 };
 
-// Of a tile's `all` rows from `first` on those that a stage brings: none that lie outside, or of
-// MN-major operands no box that does. What is multiplied in their place gives sums that are not
-// stored.
-template <BoxRule Rule>
-DEEPGEMM_DEVICE int rows_inside(int all, int first, int extent) {
-  const int boxes = Rule.mn_major ? Rule.rows : 1;
-  return max_of(0, min_of(all, ceil_div(extent - first, boxes) * boxes));
+// How many of a tile's `all` rows, which begin at `first`, a stage brings: those before `end`, or
+// whole boxes of `step` rows with them. What is multiplied in place of others gives sums that are
+// not stored.
+DEEPGEMM_DEVICE int rows_inside(int all, int first, int end, int step) {
+  return max_of(0, min_of(all, ceil_div(end - first, step) * step));
 }
 
 // Loads `rows` of the `All` rows of an operand's tile. Why a branch and not a choice between the
-// maps: TMA then takes their addresses as constants. A chosen one made stages of 64x32 tiles 45 %
-// longer.
+// maps: see produce_operands().
 template <GemmConfig C, BoxRule Rule, int All>
 DEEPGEMM_DEVICE void load_operand(u32 destination, const TensorMap& map, const TensorMap& edge,
                                   int k, int row, int group, int rows, int rank, u32 barrier,
@@ -79,15 +76,15 @@ struct Brought {
 };
 template <GemmConfig C>
 DEEPGEMM_DEVICE Brought brought_for(const GemmParams& p, const Tile& tile) {
+  constexpr BoxRule a = rule_of_a<C>(), b = rule_of_b<C>();
   Brought brought = {C.tile_m, C.b_columns()};
-  if constexpr (C.row_grouped()) {  // whole boxes: the rows behind a group's are its neighbour's
-    constexpr i32 box = C.a_box_rows();
-    brought.rows = min_of(brought.rows, ceil_div(tile.end - tile.row, box) * box);
-  } else if constexpr (C.a_has_edge() || C.a_mn_major) {
-    brought.rows = rows_inside<rule_of_a<C>()>(brought.rows, tile.row, p.m);
+  if constexpr (C.row_grouped()) {  // behind a group's rows are its neighbour's
+    brought.rows = rows_inside(brought.rows, tile.row, tile.end, a.rows);
+  } else if constexpr (C.a_has_edge() || a.mn_major) {
+    brought.rows = rows_inside(brought.rows, tile.row, p.m, a.mn_major ? a.rows : 1);
   }
-  if constexpr (C.b_has_edge() || C.b_mn_major) {
-    brought.columns = rows_inside<rule_of_b<C>()>(brought.columns, tile.column, p.n);
+  if constexpr (C.b_has_edge() || b.mn_major) {
+    brought.columns = rows_inside(brought.columns, tile.column, p.n, b.mn_major ? b.rows : 1);
   }
   return brought;
 }
@@ -196,8 +193,9 @@ DEEPGEMM_DEVICE void produce_operands(const GemmParams& p, u32 shared) {
     Brought brought = brought_for<C>(p, tile);
     const bool whole_rows = C.row_grouped() || brought.rows == C.tile_m;
     if (whole_rows && brought.columns == C.b_columns()) {
-      // Known when it is compiled. Why: two branches more in a loop of 75 instructions, of which a
-      // stage of small tiles has no time for more.
+      // Why twice: here rows and columns are constants, so that the loop has no branch for them and
+      // its maps are constants (72 instructions; with maps that each load chose, a stage of 64x32
+      // tiles took 45 % longer).
       if (!C.row_grouped()) brought.rows = C.tile_m;
       brought.columns = C.b_columns();
       produce_k_blocks<C>(p, ring, tile, range, raster.rank, brought, ahead, issues);

@@ -40,8 +40,8 @@ DEEPGEMM_DEVICE bool takes_c() {
 
 // Tiles are numbered so that `group` neighbours along one dimension come before the other dimension
 // advances: CTAs that run at the same time then share rows of A and columns of B in L2. A cluster
-// takes neighbouring tiles, and goes on past the edge of D where their number is odd (TMA fills
-// such loads with zeros and clips such stores). The matrices of a batch follow each other.
+// takes neighbouring tiles, and goes on past the edge of D where their number is odd (what is
+// loaded there gives sums that TMA does not store). The matrices of a batch follow each other.
 template <GemmConfig C>
 struct Raster {
   i32 tiles_m, tiles_n;  // in clusters
