@@ -91,9 +91,9 @@ struct GemmConfig {
   }
   DEEPGEMM_SHARED_CODE constexpr int sfa_bytes() const { return scaled() ? tile_m * 4 : 0; }
   DEEPGEMM_SHARED_CODE constexpr int sfb_bytes() const { return column_scales ? tile_n * 4 : 0; }
-  // Bytes that the full barrier counts, with so many rows of A and columns of B.
-  DEEPGEMM_SHARED_CODE constexpr int stage_transaction_bytes(int rows, int columns) const {
-    return (rows + columns) * stage_span + (scales_by_tma ? sfa_bytes() + sfb_bytes() : 0);
+  // Bytes of factors that the full barrier counts.
+  DEEPGEMM_SHARED_CODE constexpr int factor_bytes_by_tma() const {
+    return scales_by_tma ? sfa_bytes() + sfb_bytes() : 0;
   }
   // Rows of A in one TMA box. Of a group's tile only the boxes with rows of the group are brought.
   DEEPGEMM_SHARED_CODE constexpr int a_box_rows() const {

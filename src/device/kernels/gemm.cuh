@@ -31,14 +31,17 @@ DEEPGEMM_DEVICE void gemm(const GemmParams& p) {
   if (ptx::thread_index() == 0) {
     ptx::prefetch_tensor_map(p.a);
     ptx::prefetch_tensor_map(p.b);
-    if (C.a_edge_rows(p.m) != 0) ptx::prefetch_tensor_map(p.a_edge);
-    if (C.b_edge_columns(p.n) != 0) ptx::prefetch_tensor_map(p.b_edge);
     if constexpr (C.scaled() && C.scales_by_tma) ptx::prefetch_tensor_map(p.sfa);
     if constexpr (C.scales_by_tma && C.column_scales) ptx::prefetch_tensor_map(p.sfb);
     if constexpr (C.epilogue != Epilogue::general) ptx::prefetch_tensor_map(p.out);
     if constexpr (C.epilogue == Epilogue::accumulate) ptx::prefetch_tensor_map(p.c);
     GemmRing<C>(shared).init(C.full_arrivals(), C.empty_arrivals());
     if constexpr (C.grouped()) TileRing<C>(shared).init(1, 2 + C.factor_warps());
+  }
+  if (ptx::thread_index() == 32) {  // beside the first warp's work
+    constexpr u32 tile_m = C.tile_m, tile_n = C.tile_n;
+    if (C.a_has_edge() && static_cast<u32>(p.m) % tile_m != 0) ptx::prefetch_tensor_map(p.a_edge);
+    if (C.b_has_edge() && static_cast<u32>(p.n) % tile_n != 0) ptx::prefetch_tensor_map(p.b_edge);
   }
   if constexpr (C.cluster() > 1) {
     ptx::cluster_sync();
