@@ -61,9 +61,11 @@ FAULTS = (
     Fault("a warp of the peer is not counted", WIDE, CONFIG,
           "return consumers * warps_per_group * ring_writers();",
           "return consumers * warps_per_group;"),
-    Fault("armed for a row too many", SMALL, CONFIG, "return scales_by_tma ? sfa_bytes() + sfb_bytes() : 0;",
+    Fault("armed for a row too many", SMALL, CONFIG,
+          "return scales_by_tma ? sfa_bytes() + sfb_bytes() : 0;",
           "return 128 + (scales_by_tma ? sfa_bytes() + sfb_bytes() : 0);", "deadlock"),
-    Fault("armed for a row too few", SMALL, CONFIG, "return scales_by_tma ? sfa_bytes() + sfb_bytes() : 0;",
+    Fault("armed for a row too few", SMALL, CONFIG,
+          "return scales_by_tma ? sfa_bytes() + sfb_bytes() : 0;",
           "return (scales_by_tma ? sfa_bytes() + sfb_bytes() : 0) - 128;"),
     Fault("arrives without arming", SMALL, PRODUCER,
           "ptx::mbarrier_arm(ring.full(), "
