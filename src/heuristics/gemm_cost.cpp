@@ -1,7 +1,6 @@
 // What a config would cost, and the choice of the cheapest.
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "core/math.hpp"
 #include "core/text.hpp"
@@ -248,19 +247,19 @@ GemmConfig with_fields(const GemmConfig& candidate, const Policy& policy, const 
 }
 
 // Of the candidates that the policy changes least, the cheapest that stays legal.
-GemmConfig with_policy(std::vector<GemmChoice> choices, const Policy& policy,
+GemmConfig with_policy(const std::vector<GemmChoice>& choices, const Policy& policy,
                        const GemmRequest& r) {
-  const auto changes = [&](const GemmChoice& choice) {
-    return changed_fields(overridden(choice.config, policy), choice.config);
-  };
-  std::stable_sort(choices.begin(), choices.end(), [&](const GemmChoice& a, const GemmChoice& b) {
-    return changes(a) < changes(b);
-  });
-  for (const GemmChoice& choice : choices) {
-    const GemmConfig config = with_fields(choice.config, policy, r);
-    if (broken_rule(config, r) == nullptr) return config;
+  const GemmChoice* nearest = nullptr;
+  constexpr int fields = 9;
+  for (int changes = 0; changes <= fields; ++changes) {
+    for (const GemmChoice& choice : choices) {
+      if (changed_fields(overridden(choice.config, policy), choice.config) != changes) continue;
+      if (nearest == nullptr) nearest = &choice;
+      const GemmConfig config = with_fields(choice.config, policy, r);
+      if (broken_rule(config, r) == nullptr) return config;
+    }
   }
-  const GemmConfig config = with_fields(choices.front().config, policy, r);
+  const GemmConfig config = with_fields(nearest->config, policy, r);
   throw ValueError(complaint("policy", describe(config), "a legal config", broken_rule(config, r)));
 }
 
@@ -293,10 +292,10 @@ std::vector<GemmChoice> costed(const GemmRequest& request, bool all) {
 std::vector<GemmChoice> candidates(const GemmRequest& request) { return costed(request, false); }
 
 GemmChoice choose(const GemmRequest& request, const Policy* policy) {
-  std::vector<GemmChoice> choices = costed(request, policy != nullptr);
+  const std::vector<GemmChoice> choices = costed(request, policy != nullptr);
   if (choices.empty()) throw Error("the persistent kernel has no config for this product");
   if (policy == nullptr) return choices.front();
-  GemmChoice choice = cost(with_policy(std::move(choices), *policy, request), request);
+  GemmChoice choice = cost(with_policy(choices, *policy, request), request);
   set_raster(choice, request, policy);
   return choice;
 }
