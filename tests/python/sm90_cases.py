@@ -224,7 +224,8 @@ def _cases() -> dict[str, Case]:
         cases[f"{name}, alpha and relu"] = tiled(TILES[name], alpha=0.5, activation="relu")
         cases[f"{name}, adds to D"] = accumulated(TILES[name], True)
         cases[f"{name}, adds C"] = accumulated(TILES[name], False)
-    cases["192x128, adds C"] = accumulated(tile(192, 128, 3), False)
+    cases["192x128, adds C"] = accumulated(tile(192, 128, 3, stages=3), False)
+    cases["192x128, D in parts, adds C"] = accumulated(tile(192, 128, 3, stages=4), False)
     for name, (policy, shape) in WIDE_SHAPES.items():
         cases[name] = fixed(policy, shape)
     cases["64x32, strided factors per column"] = tiled(
