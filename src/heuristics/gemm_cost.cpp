@@ -195,17 +195,32 @@ void set_raster(GemmChoice& choice, const GemmRequest& r, const Policy* policy) 
       std::clamp<std::int64_t>(choice.raster_group, 1, std::max<std::int64_t>(inner, 1)));
 }
 
-GemmConfig overridden(GemmConfig config, const Policy& policy) {
-  override_with("tile_m", policy.tile_m, config.tile_m);
-  override_with("tile_n", policy.tile_n, config.tile_n);
-  override_with("consumers", policy.consumers, config.consumers);
-  override_with("consumers_n", policy.consumers_n, config.consumers_n);
-  override_with("stages", policy.stages, config.stages);
-  override_with("cluster_m", policy.cluster_m, config.cluster_m);
-  override_with("cluster_n", policy.cluster_n, config.cluster_n);
-  override_with("cluster_k", policy.cluster_k, config.cluster_k);
-  if (policy.ordered) config.ordered = *policy.ordered;
-  return config;
+// A candidate with the policy's fields put in, and how many of them it did not have.
+struct Overridden {
+  GemmConfig config;
+  int changes = 0;
+};
+Overridden overridden(const GemmConfig& candidate, const Policy& policy) {
+  Overridden result{candidate};
+  GemmConfig& config = result.config;
+  const auto put = [&](const char* name, const std::optional<int>& given, auto& field) {
+    const auto before = field;
+    override_with(name, given, field);
+    if (field != before) ++result.changes;
+  };
+  put("tile_m", policy.tile_m, config.tile_m);
+  put("tile_n", policy.tile_n, config.tile_n);
+  put("consumers", policy.consumers, config.consumers);
+  put("consumers_n", policy.consumers_n, config.consumers_n);
+  put("stages", policy.stages, config.stages);
+  put("cluster_m", policy.cluster_m, config.cluster_m);
+  put("cluster_n", policy.cluster_n, config.cluster_n);
+  put("cluster_k", policy.cluster_k, config.cluster_k);
+  if (policy.ordered && *policy.ordered != (config.ordered != 0)) {
+    config.ordered = *policy.ordered;
+    ++result.changes;
+  }
+  return result;
 }
 
 // A CTA of a split tile has no other tile, and every CTA of the cluster needs a part of K.
@@ -226,39 +241,35 @@ const char* broken_rule(const GemmConfig& config, const GemmRequest& r) {
   return nullptr;
 }
 
-int changed_fields(const GemmConfig& a, const GemmConfig& b) {
-  return (a.tile_m != b.tile_m) + (a.tile_n != b.tile_n) + (a.consumers != b.consumers) +
-         (a.consumers_n != b.consumers_n) + (a.stages != b.stages) + (a.cluster_m != b.cluster_m) +
-         (a.cluster_n != b.cluster_n) + (a.cluster_k != b.cluster_k) + (a.ordered != b.ordered);
-}
-
-// A candidate with the policy's fields put in.
+// The same; a changed candidate gives up its split of K, and stages for which there is no room.
 GemmConfig with_fields(const GemmConfig& candidate, const Policy& policy, const GemmRequest& r) {
-  GemmConfig config = overridden(candidate, policy);
-  if (changed_fields(config, candidate) == 0) return config;
+  auto [config, changes] = overridden(candidate, policy);
+  if (changes == 0) return config;
   if (!policy.cluster_k) config.cluster_k = 1;
   // Larger tiles may need some of the candidate's stages. broken_rule() also keeps fits() from
   // sizes that it cannot divide.
-  const auto fits = [&] {
-    return broken_rule(config, r) == nullptr && config.fits(config.usual_store());
-  };
-  while (!policy.stages && config.stages > 2 && !fits()) --config.stages;
+  while (!policy.stages && config.stages > 2 &&
+         (broken_rule(config, r) != nullptr || !config.fits(config.usual_store()))) {
+    --config.stages;
+  }
   return config;
 }
 
 // Of the candidates that the policy changes least, the cheapest that stays legal.
 GemmConfig with_policy(const std::vector<GemmChoice>& choices, const Policy& policy,
                        const GemmRequest& r) {
-  const GemmChoice* nearest = nullptr;
-  constexpr int fields = 9;
-  for (int changes = 0; changes <= fields; ++changes) {
-    for (const GemmChoice& choice : choices) {
-      if (changed_fields(overridden(choice.config, policy), choice.config) != changes) continue;
-      if (nearest == nullptr) nearest = &choice;
-      const GemmConfig config = with_fields(choice.config, policy, r);
-      if (broken_rule(config, r) == nullptr) return config;
-    }
+  const auto changes = [&](const GemmChoice& choice) {
+    return overridden(choice.config, policy).changes;
+  };
+  const GemmChoice* best = nullptr;
+  for (const GemmChoice& choice : choices) {
+    if (best != nullptr && changes(choice) >= changes(*best)) continue;
+    if (broken_rule(with_fields(choice.config, policy, r), r) == nullptr) best = &choice;
   }
+  if (best != nullptr) return with_fields(best->config, policy, r);
+  const auto nearest = std::min_element(
+      choices.begin(), choices.end(),
+      [&](const GemmChoice& a, const GemmChoice& b) { return changes(a) < changes(b); });
   const GemmConfig config = with_fields(nearest->config, policy, r);
   throw ValueError(complaint("policy", describe(config), "a legal config", broken_rule(config, r)));
 }

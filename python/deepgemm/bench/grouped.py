@@ -147,6 +147,10 @@ def _values(x: Any) -> Any:
     return x.values if isinstance(x, deepgemm.Quantized) else x
 
 
+def _arrays(x: Any) -> tuple[Any, ...]:
+    return (x.values, x.sf) if isinstance(x, deepgemm.Quantized) else (x,)
+
+
 def _part(x: Any, which: Any) -> Any:
     """Return some rows of an operand, or a matrix of a stack."""
     if isinstance(x, deepgemm.Quantized):
@@ -167,8 +171,6 @@ def _through_padded(
     spread = support.padded_rows(a, total)
     result = out.new_zeros((total, out.shape[1]))
     vector = support.upload(blocks.astype(np.int32))
-    arrays = (a.values, a.sf) if isinstance(a, deepgemm.Quantized) else (a,)
-    wide = (spread.values, spread.sf) if isinstance(a, deepgemm.Quantized) else (spread,)
     begins, starts = (np.cumsum(x) - x for x in (sizes, blocks))
     places = [
         (slice(int(b), int(b + n)), slice(int(s), int(s + n)))
@@ -176,7 +178,7 @@ def _through_padded(
     ]
 
     def call() -> Any:
-        for narrow, padded in zip(arrays, wide, strict=True):
+        for narrow, padded in zip(_arrays(a), _arrays(spread), strict=True):
             for mine, there in places:
                 padded[there].copy_(narrow[mine])
         product(spread, vector, result)
@@ -205,15 +207,14 @@ def _rows(case: Case, support: Any) -> Calls:
             return deepgemm.masked_gemm(spread, b, vector, out, expected_rows=case.rows, **options)
     else:
 
-        def ours() -> Any:
+        def product(a: Any, vector: Any, out: Any) -> Any:
             return deepgemm.grouped_gemm(a, b, vector, out, **options)
+
+        def ours() -> Any:
+            return product(a, vector, out)
 
     padded = None
     if case.kind == "natural":
-
-        def product(a: Any, vector: Any, out: Any) -> None:
-            deepgemm.grouped_gemm(a, b, vector, out, **options)
-
         padded = _through_padded(a, sizes, out, support, product)
 
     begins = np.cumsum(sizes) - sizes
