@@ -30,15 +30,19 @@ struct BoxRule {
 // How many of a tile's `all` rows, which begin at `first`, a stage brings: those before `end`, or
 // whole boxes of `step` rows with them. What is multiplied in place of others gives sums that are
 // not stored.
-DEEPGEMM_DEVICE int rows_inside(int all, int first, int end, int step) {
-  return max_of(0, min_of(all, ceil_div(end - first, step) * step));
+struct Inside {
+  int rows;
+  bool all;  // why not rows == all: ptxas makes a wrong predicate of that, see the README
+};
+DEEPGEMM_DEVICE Inside rows_inside(int all, int first, int end, int step) {
+  return {max_of(0, min_of(all, ceil_div(end - first, step) * step)), first + all - step < end};
 }
 
-// Loads `rows` of the `All` rows of an operand's tile. Why a branch and not a choice between the
-// maps: see produce_operands().
+// Loads an operand's tile but for the rows that do not come. Why a branch and not a choice between
+// the maps: see produce_operands().
 template <GemmConfig C, BoxRule Rule, int All>
 DEEPGEMM_DEVICE void load_operand(u32 destination, const TensorMap& map, const TensorMap& edge,
-                                  int k, int row, int group, int rows, int rank, u32 barrier,
+                                  int k, int row, int group, Inside inside, int rank, u32 barrier,
                                   L2Policy policy) {
   if constexpr (Rule.shared) {
     constexpr u16 both = 3;
@@ -46,14 +50,14 @@ DEEPGEMM_DEVICE void load_operand(u32 destination, const TensorMap& map, const T
     ptx::tma_load_2d_multicast(destination + first * stage_span, map, k, row + first, barrier, both,
                                policy);
   } else if constexpr (Rule.rows == All && !Rule.mn_major) {
-    if (rows == All) {
+    if (inside.all) {
       load_box<C>(destination, map, k, row, group, barrier, policy);
-    } else if (rows > 0) {
+    } else if (inside.rows > 0) {
       load_box<C>(destination, edge, k, row, group, barrier, policy);
     }
   } else {
 #pragma unroll 1
-    for (int first = 0; first < rows; first += Rule.rows) {
+    for (int first = 0; first < inside.rows; first += Rule.rows) {
       const int x = row + first;
       load_box<C>(destination + first * stage_span, map, Rule.mn_major ? x : k,
                   Rule.mn_major ? k : x, group, barrier, policy);
@@ -70,21 +74,22 @@ DEEPGEMM_DEVICE constexpr BoxRule rule_of_b() {
   return {C.b_box_columns(), C.b_mn_major != 0, C.cluster_m > 1};
 }
 
-// Rows of A, columns of B that a stage of the tile brings.
+// What a stage of a tile brings: rows of A, columns of B.
 struct Brought {
-  int rows, columns;
+  Inside a, b;
 };
 template <GemmConfig C>
 DEEPGEMM_DEVICE Brought brought_for(const GemmParams& p, const Tile& tile) {
   constexpr BoxRule a = rule_of_a<C>(), b = rule_of_b<C>();
-  Brought brought = {C.tile_m, C.b_columns()};
+  constexpr int rows = C.tile_m, columns = C.b_columns();
+  Brought brought = {{rows, true}, {columns, true}};
   if constexpr (C.row_grouped()) {  // behind a group's rows are its neighbour's
-    brought.rows = rows_inside(brought.rows, tile.row, tile.end, a.rows);
+    brought.a = rows_inside(rows, tile.row, tile.end, a.rows);
   } else if constexpr (C.a_has_edge() || a.mn_major) {
-    brought.rows = rows_inside(brought.rows, tile.row, p.m, a.mn_major ? a.rows : 1);
+    brought.a = rows_inside(rows, tile.row, p.m, a.mn_major ? a.rows : 1);
   }
   if constexpr (C.b_has_edge() || b.mn_major) {
-    brought.columns = rows_inside(brought.columns, tile.column, p.n, b.mn_major ? b.rows : 1);
+    brought.b = rows_inside(columns, tile.column, p.n, b.mn_major ? b.rows : 1);
   }
   return brought;
 }
@@ -96,10 +101,10 @@ DEEPGEMM_DEVICE void load_b(const GemmParams& p, const GemmRing<C>& ring, const 
   // Why a constant: a method of the config that takes what is known at run time reads the config
   // from global memory: six loads in front of each stage's first box.
   constexpr int factors = C.factor_bytes_by_tma();
-  ptx::mbarrier_arm(ring.full(), (brought.rows + brought.columns) * stage_span + factors);
+  ptx::mbarrier_arm(ring.full(), (brought.a.rows + brought.b.rows) * stage_span + factors);
   load_operand<C, rule_of_b<C>(), C.b_columns()>(ring.b(), p.b, p.b_edge, tile.k + kb * C.stage_k(),
                                                  tile.column, matrix_of_b<C>(p, tile),
-                                                 brought.columns, rank, ring.full(), p.b_policy);
+                                                 brought.b, rank, ring.full(), p.b_policy);
 }
 // The rest of it.
 template <GemmConfig C>
@@ -108,7 +113,7 @@ DEEPGEMM_DEVICE void load_a(const GemmParams& p, const GemmRing<C>& ring, const 
   const u32 full = ring.full();
   const int matrix = matrix_of_a<C>(p, tile);
   load_operand<C, rule_of_a<C>(), C.tile_m>(ring.a(), p.a, p.a_edge, tile.k + kb * C.stage_k(),
-                                            tile.row, matrix, brought.rows, rank, full, p.a_policy);
+                                            tile.row, matrix, brought.a, rank, full, p.a_policy);
   if constexpr (C.scaled() && C.scales_by_tma) {
     constexpr L2Policy normal = L2Policy::evict_normal;
     const int block = tile.block + kb;
@@ -194,13 +199,12 @@ DEEPGEMM_DEVICE void produce_operands(const GemmParams& p, u32 shared) {
     const Tile tile = raster.tile();
     const KRange range = range_of<C>(tile, common);
     Brought brought = brought_for<C>(p, tile);
-    const bool whole_rows = C.row_grouped() || brought.rows == C.tile_m;
-    if (whole_rows && brought.columns == C.b_columns()) {
+    if ((C.row_grouped() || brought.a.all) && brought.b.all) {
       // Why twice: here rows and columns are constants, so that the loop has no branch for them and
       // its maps are constants (54 instructions; with maps that each load chose, a stage of 64x32
       // tiles took 45 % longer).
-      if (!C.row_grouped()) brought.rows = C.tile_m;
-      brought.columns = C.b_columns();
+      if (!C.row_grouped()) brought.a = {C.tile_m, true};
+      brought.b = {C.b_columns(), true};
       produce_k_blocks<C>(p, ring, tile, range, raster.rank, brought, ahead, issues);
     } else {
       produce_k_blocks<C>(p, ring, tile, range, raster.rank, brought, ahead, issues);
