@@ -39,6 +39,13 @@ template <class T>
 T shuffle_xor(T value, int mask, const Where& where = Where::current()) {
   return shuffle(value, lane_index() ^ mask, where);
 }
+inline u32 kept(u32 value, const Where& where = Where::current()) {
+  return shuffle(value, 0, where);
+}
+template <class T>
+const T* kept(const T* address, const Where& where = Where::current()) {
+  return shuffle(address, 0, where);
+}
 inline int first_lane_where(bool holds, const Where& where = Where::current()) {
   return std::countr_zero(sm90::ballot(holds, where));
 }

@@ -30,34 +30,25 @@ struct BoxRule {
 // How many of a tile's `all` rows, which begin at `first`, a stage brings: those before `end`, or
 // whole boxes of `step` rows with them. What is multiplied in place of others gives sums that are
 // not stored.
-struct Inside {
-  int rows;
-  bool all;  // why not rows == all: ptxas makes a wrong predicate of that, see the README
-};
-DEEPGEMM_DEVICE Inside rows_inside(int all, int first, int end, int step) {
-  return {max_of(0, min_of(all, ceil_div(end - first, step) * step)), first + all - step < end};
+DEEPGEMM_DEVICE int rows_inside(int all, int first, int end, int step) {
+  return max_of(0, min_of(all, ceil_div(end - first, step) * step));
 }
 
-// Loads an operand's tile but for the rows that do not come. Why a branch and not a choice between
-// the maps: see produce_operands().
+// Loads an operand's tile but for the rows that do not come.
 template <GemmConfig C, BoxRule Rule, int All>
-DEEPGEMM_DEVICE void load_operand(u32 destination, const TensorMap& map, const TensorMap& edge,
-                                  int k, int row, int group, Inside inside, int rank, u32 barrier,
-                                  L2Policy policy) {
+DEEPGEMM_DEVICE void load_operand(u32 destination, const TensorMap& map, int k, int row, int group,
+                                  int rows, int rank, u32 barrier, L2Policy policy) {
   if constexpr (Rule.shared) {
     constexpr u16 both = 3;
     const int first = rank * Rule.rows;
     ptx::tma_load_2d_multicast(destination + first * stage_span, map, k, row + first, barrier, both,
                                policy);
   } else if constexpr (Rule.rows == All && !Rule.mn_major) {
-    if (inside.all) {
-      load_box<C>(destination, map, k, row, group, barrier, policy);
-    } else if (inside.rows > 0) {
-      load_box<C>(destination, edge, k, row, group, barrier, policy);
-    }
+    // Only the second tile of a cluster can lie outside.
+    if (C.multicast() == 1 || rows > 0) load_box<C>(destination, map, k, row, group, barrier, policy);
   } else {
 #pragma unroll 1
-    for (int first = 0; first < inside.rows; first += Rule.rows) {
+    for (int first = 0; first < rows; first += Rule.rows) {
       const int x = row + first;
       load_box<C>(destination + first * stage_span, map, Rule.mn_major ? x : k,
                   Rule.mn_major ? k : x, group, barrier, policy);
@@ -74,22 +65,30 @@ DEEPGEMM_DEVICE constexpr BoxRule rule_of_b() {
   return {C.b_box_columns(), C.b_mn_major != 0, C.cluster_m > 1};
 }
 
-// What a stage of a tile brings: rows of A, columns of B.
+// What a stage of a tile brings: rows of A, columns of B, by which maps.
 struct Brought {
-  Inside a, b;
+  int rows, columns;
+  const TensorMap* a;
+  const TensorMap* b;
 };
 template <GemmConfig C>
 DEEPGEMM_DEVICE Brought brought_for(const GemmParams& p, const Tile& tile) {
   constexpr BoxRule a = rule_of_a<C>(), b = rule_of_b<C>();
   constexpr int rows = C.tile_m, columns = C.b_columns();
-  Brought brought = {{rows, true}, {columns, true}};
+  Brought brought = {rows, columns, &p.a, &p.b};
   if constexpr (C.row_grouped()) {  // behind a group's rows are its neighbour's
-    brought.a = rows_inside(rows, tile.row, tile.end, a.rows);
-  } else if constexpr (C.a_has_edge() || a.mn_major) {
-    brought.a = rows_inside(rows, tile.row, p.m, a.mn_major ? a.rows : 1);
+    brought.rows = rows_inside(rows, tile.row, tile.end, a.rows);
+  } else if constexpr (C.a_has_edge()) {
+    brought.rows = rows_inside(rows, tile.row, p.m, 1);
+    brought.a = ptx::kept(tile.row + rows > p.m ? &p.a_edge : &p.a);
+  } else if constexpr (a.mn_major) {
+    brought.rows = rows_inside(rows, tile.row, p.m, a.rows);
   }
-  if constexpr (C.b_has_edge() || b.mn_major) {
-    brought.b = rows_inside(columns, tile.column, p.n, b.mn_major ? b.rows : 1);
+  if constexpr (C.b_has_edge()) {
+    brought.columns = rows_inside(columns, tile.column, p.n, 1);
+    brought.b = ptx::kept(tile.column + columns > p.n ? &p.b_edge : &p.b);
+  } else if constexpr (b.mn_major) {
+    brought.columns = rows_inside(columns, tile.column, p.n, b.rows);
   }
   return brought;
 }
@@ -101,10 +100,10 @@ DEEPGEMM_DEVICE void load_b(const GemmParams& p, const GemmRing<C>& ring, const 
   // Why a constant: a method of the config that takes what is known at run time reads the config
   // from global memory: six loads in front of each stage's first box.
   constexpr int factors = C.factor_bytes_by_tma();
-  ptx::mbarrier_arm(ring.full(), (brought.a.rows + brought.b.rows) * stage_span + factors);
-  load_operand<C, rule_of_b<C>(), C.b_columns()>(ring.b(), p.b, p.b_edge, tile.k + kb * C.stage_k(),
-                                                 tile.column, matrix_of_b<C>(p, tile),
-                                                 brought.b, rank, ring.full(), p.b_policy);
+  ptx::mbarrier_arm(ring.full(), (brought.rows + brought.columns) * stage_span + factors);
+  load_operand<C, rule_of_b<C>(), C.b_columns()>(
+      ring.b(), *brought.b, tile.k + kb * C.stage_k(), tile.column, matrix_of_b<C>(p, tile),
+      brought.columns, rank, ring.full(), p.b_policy);
 }
 // The rest of it.
 template <GemmConfig C>
@@ -112,8 +111,9 @@ DEEPGEMM_DEVICE void load_a(const GemmParams& p, const GemmRing<C>& ring, const 
                             int rank, const Brought& brought) {
   const u32 full = ring.full();
   const int matrix = matrix_of_a<C>(p, tile);
-  load_operand<C, rule_of_a<C>(), C.tile_m>(ring.a(), p.a, p.a_edge, tile.k + kb * C.stage_k(),
-                                            tile.row, matrix, brought.a, rank, full, p.a_policy);
+  load_operand<C, rule_of_a<C>(), C.tile_m>(ring.a(), *brought.a, tile.k + kb * C.stage_k(),
+                                            tile.row, matrix, brought.rows, rank, full,
+                                            p.a_policy);
   if constexpr (C.scaled() && C.scales_by_tma) {
     constexpr L2Policy normal = L2Policy::evict_normal;
     const int block = tile.block + kb;
@@ -162,19 +162,19 @@ DEEPGEMM_DEVICE int load_b_ahead(const GemmParams& p, u32 shared, const KRange& 
   return ahead;
 }
 
-// A tile's K blocks but for B of the first `ahead`.
-template <GemmConfig C>
+// K blocks of a tile, with their B unless that is on its way.
+template <GemmConfig C, bool WithB>
 DEEPGEMM_DEVICE void produce_k_blocks(const GemmParams& p, GemmRing<C>& ring, const Tile& tile,
-                                      const KRange& range, int rank, const Brought& brought,
-                                      int ahead, bool issues) {
+                                      int first, int end, int rank, const Brought& brought,
+                                      bool issues) {
 #pragma unroll 1
-  for (int i = 0; i < range.count; ++i, --ahead) {
+  for (int kb = first; kb < end; ++kb) {
     ring.acquire();
     if (issues && C.k_grouped() && tile.end == 0) {
       ptx::mbarrier_arrive(ring.full());  // nothing to bring
     } else if (issues) {
-      if (ahead <= 0) load_b<C>(p, ring, tile, range.first + i, rank, brought);
-      load_a<C>(p, ring, tile, range.first + i, rank, brought);
+      if (WithB) load_b<C>(p, ring, tile, kb, rank, brought);
+      load_a<C>(p, ring, tile, kb, rank, brought);
     }
     ring.advance();
   }
@@ -183,7 +183,7 @@ DEEPGEMM_DEVICE void produce_k_blocks(const GemmParams& p, GemmRing<C>& ring, co
 // Run by one warp. Why the whole warp loops and one lane issues: the loop then stays uniform.
 template <GemmConfig C>
 DEEPGEMM_DEVICE void produce_operands(const GemmParams& p, u32 shared) {
-  GemmRing<C> ring(shared);
+  GemmRing<C> ring(ptx::kept(shared));
   const bool issues = ptx::elect_one();
   const KRange common = k_range<C>(p);
   if constexpr (C.grouped()) ptx::wait_for_previous_kernel();
@@ -198,17 +198,10 @@ DEEPGEMM_DEVICE void produce_operands(const GemmParams& p, u32 shared) {
   for (; raster.valid(); raster.advance()) {
     const Tile tile = raster.tile();
     const KRange range = range_of<C>(tile, common);
-    Brought brought = brought_for<C>(p, tile);
-    if ((C.row_grouped() || brought.a.all) && brought.b.all) {
-      // Why twice: here rows and columns are constants, so that the loop has no branch for them and
-      // its maps are constants (54 instructions; with maps that each load chose, a stage of 64x32
-      // tiles took 45 % longer).
-      if (!C.row_grouped()) brought.a = {C.tile_m, true};
-      brought.b = {C.b_columns(), true};
-      produce_k_blocks<C>(p, ring, tile, range, raster.rank, brought, ahead, issues);
-    } else {
-      produce_k_blocks<C>(p, ring, tile, range, raster.rank, brought, ahead, issues);
-    }
+    const Brought brought = brought_for<C>(p, tile);
+    const int first = range.first + ahead, end = range.first + range.count;
+    produce_k_blocks<C, false>(p, ring, tile, range.first, first, raster.rank, brought, issues);
+    produce_k_blocks<C, true>(p, ring, tile, first, end, raster.rank, brought, issues);
     ahead = 0;  // of the first tile
     if (takes_c<C>()) load_c<C>(p, ring, tile, issues);
   }
