@@ -94,7 +94,7 @@ TEST_CASE("there is a candidate for every request, on a single SM too") {
 }
 
 TEST_CASE("candidates come cheapest first") {
-  const auto choices = candidates(request(4096, 7168, 16384));
+  const auto choices = candidates(request(4096, 7168, 16000));  // not swept, so not tuned
   REQUIRE(choices.size() > 3);
   for (std::size_t i = 1; i < choices.size(); ++i) {
     CHECK(choices[i - 1].predicted_us <= choices[i].predicted_us);

@@ -332,6 +332,6 @@ def test_what_a_sweep_found_fastest_is_marked():
     assert found[0]["swept"]
     shown = explain.text(deepgemm.explain("gemm", 64, 7168, 2048, device=-1))
     assert shown.count("(fastest in a sweep)") == 2
-    found = deepgemm.explain("gemm", 4096, 7168, 2048, device=-1).candidates
+    found = deepgemm.explain("gemm", 4096, 24576, 1536, device=-1).candidates
     assert found[0]["swept"]  # before what is predicted to be faster
     assert found[0]["predicted_us"] > min(candidate["predicted_us"] for candidate in found)
