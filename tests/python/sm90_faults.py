@@ -207,6 +207,8 @@ FAULTS = (
     Fault("decode reads factors ahead of the wait", DEPENDENT_DECODE, FEW,
           "  ptx::wait_for_previous_kernel();\n  if constexpr (C.scaled())",
           "  if constexpr (C.scaled())"),
+    Fault("B that is on its way is loaded again", DEPENDENT_TILES, PRODUCER,
+          "produce_k_blocks<C, false>(", "produce_k_blocks<C, true>("),
     Fault("tiles are loaded ahead of the wait", DEPENDENT_TILES, PRODUCER,
           "  ptx::wait_for_previous_kernel();", ""),
     # 16-bit operands

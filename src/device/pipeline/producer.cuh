@@ -45,7 +45,8 @@ DEEPGEMM_DEVICE void load_operand(u32 destination, const TensorMap& map, int k, 
                                policy);
   } else if constexpr (Rule.rows == All && !Rule.mn_major) {
     // Only the second tile of a cluster can lie outside.
-    if (C.multicast() == 1 || rows > 0) load_box<C>(destination, map, k, row, group, barrier, policy);
+    if (C.multicast() == 1 || rows > 0)
+      load_box<C>(destination, map, k, row, group, barrier, policy);
   } else {
 #pragma unroll 1
     for (int first = 0; first < rows; first += Rule.rows) {
@@ -101,9 +102,9 @@ DEEPGEMM_DEVICE void load_b(const GemmParams& p, const GemmRing<C>& ring, const 
   // from global memory: six loads in front of each stage's first box.
   constexpr int factors = C.factor_bytes_by_tma();
   ptx::mbarrier_arm(ring.full(), (brought.rows + brought.columns) * stage_span + factors);
-  load_operand<C, rule_of_b<C>(), C.b_columns()>(
-      ring.b(), *brought.b, tile.k + kb * C.stage_k(), tile.column, matrix_of_b<C>(p, tile),
-      brought.columns, rank, ring.full(), p.b_policy);
+  load_operand<C, rule_of_b<C>(), C.b_columns()>(ring.b(), *brought.b, tile.k + kb * C.stage_k(),
+                                                 tile.column, matrix_of_b<C>(p, tile),
+                                                 brought.columns, rank, ring.full(), p.b_policy);
 }
 // The rest of it.
 template <GemmConfig C>
@@ -112,8 +113,7 @@ DEEPGEMM_DEVICE void load_a(const GemmParams& p, const GemmRing<C>& ring, const 
   const u32 full = ring.full();
   const int matrix = matrix_of_a<C>(p, tile);
   load_operand<C, rule_of_a<C>(), C.tile_m>(ring.a(), *brought.a, tile.k + kb * C.stage_k(),
-                                            tile.row, matrix, brought.rows, rank, full,
-                                            p.a_policy);
+                                            tile.row, matrix, brought.rows, rank, full, p.a_policy);
   if constexpr (C.scaled() && C.scales_by_tma) {
     constexpr L2Policy normal = L2Policy::evict_normal;
     const int block = tile.block + kb;
