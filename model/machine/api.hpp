@@ -19,6 +19,7 @@ int cluster_rank();
 
 // ---- Warp: every lane must call the same one, from the same line
 std::uint64_t shuffle(std::uint64_t value, int source_lane, const Where& where);
+void check_same_in_warp(std::uint64_t value, const Where& where);
 void warp_together(const char* kind, const Where& where);
 std::array<std::uint64_t, 32> warp_gather(const char* kind, std::uint64_t value,
                                           const Where& where);  // every lane's value

@@ -60,6 +60,12 @@ int cta_count() { return Machine::current().launch.grid; }
 int cta_threads() { return Machine::current().launch.block; }
 int cluster_rank() { return self().cta->rank; }
 
+void check_same_in_warp(std::uint64_t value, const Where& where) {
+  gather("kept", value, where);
+  if (self().warp->result[0] != value)
+    Machine::current().fail("a value that all lanes should have differs from lane 0's", where);
+}
+
 std::uint64_t shuffle(std::uint64_t value, int source_lane, const Where& where) {
   gather("shuffle", value, where);
   return self().warp->result[static_cast<std::size_t>(source_lane) % 32];

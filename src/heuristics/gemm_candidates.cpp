@@ -82,7 +82,7 @@ constexpr Shape row_group_shapes_16bit[] = {
     {64, 128, 1, 1, 8, 1, 1, 1, 0},
     {64, 64, 1, 1, 12, 1, 1, 1, 0},
 };
-constexpr Shape k_grouped_shapes_16bit[] = {
+constexpr Shape k_grouped_shapes_16bit[] = {  // 64x128 has not been swept
     {256, 128, 2, 1, 4, 1, 1, 1, 0},
     {128, 256, 2, 1, 3, 1, 1, 1, 0},
     {128, 128, 2, 1, 6, 1, 1, 1, 0},

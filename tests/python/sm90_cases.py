@@ -143,14 +143,14 @@ def decode(tokens: int, policy: dict[str, Any]) -> Case:
     return body
 
 
-def dependent(m: int) -> Case:
+def dependent(m: int, k: int = 640) -> Case:
     """Under dependent launches, behind the kernel that makes a, or behind the one that makes b."""
 
     def body(place: Place, rng: np.random.Generator, seed: int) -> None:
         constant = seed % 2 == 1
         with deepgemm.options(pdl=True, constant_b=constant):
             for _ in range(3):
-                x, w = (rng.integers(-2, 3, (rows, 640)).astype(np.float32) for rows in (m, 136))
+                x, w = (rng.integers(-2, 3, (rows, k)).astype(np.float32) for rows in (m, 136))
                 # Why by name: freeing memory would wait for the kernels.
                 wide, weights = place.put(x), place.put(w)
                 made = {}
@@ -234,6 +234,7 @@ def _cases() -> dict[str, Case]:
     cases |= {name: split(policy) for name, policy in SPLITS.items()}
     cases |= {name: decode(tokens, policy) for name, (tokens, policy) in DECODES.items()}
     cases |= {"decode, dependent launch": dependent(8), "tiles, dependent launch": dependent(300)}
+    cases["tiles, dependent launch, more K than stages"] = dependent(300, 4480)
     cases |= {"general": general, "quantize": quantized, "scale layouts": scale_layouts}
     return cases | CASES_16BIT | GROUPED_CASES
 

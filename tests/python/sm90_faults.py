@@ -209,6 +209,8 @@ FAULTS = (
           "  if constexpr (C.scaled())"),
     Fault("B that is on its way is loaded again", DEPENDENT_TILES, PRODUCER,
           "produce_k_blocks<C, false>(", "produce_k_blocks<C, true>("),
+    Fault("B behind what is on its way is not loaded", "tiles, dependent launch, more K than stages",
+          PRODUCER, "range.first + ahead, end", "range.first + range.count, end"),
     Fault("tiles are loaded ahead of the wait", DEPENDENT_TILES, PRODUCER,
           "  ptx::wait_for_previous_kernel();", ""),
     # 16-bit operands

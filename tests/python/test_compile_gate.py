@@ -95,7 +95,7 @@ def disassembler() -> str | None:
 
 def predicates_of_minima(sass: str) -> list[str]:
     """Minima and maxima that set a predicate, which is wrong on an H200 (src/device/README.md)."""
-    return re.findall(r"MNMX\S*\s+\w+,\s+(?:PT,\s+)?P\d.*", sass)
+    return re.findall(r"MNMX\S*\s+\w+,\s+(?:U?PT,\s+)?U?P\d.*", sass)
 
 
 @pytest.mark.parametrize("index", range(len(KERNELS)), ids=[names(k) for k in KERNELS])
@@ -144,8 +144,9 @@ def test_gate_can_pass() -> None:
     assert not complaints(CLEAN)
 
 
-def test_predicates_of_minima_are_found() -> None:
-    wrong = "VIMNMX.RELU R2, P3, P3, R3, 0x40, PT ;"
+@pytest.mark.parametrize("predicates", ["P3, P3", "P3, PT", "PT, P0", "UP1, UPT", "UPT, UP1"])
+def test_predicates_of_minima_are_found(predicates: str) -> None:
+    wrong = f"VIMNMX.RELU R2, {predicates}, R3, 0x40, PT ;"
     right = "VIMNMX.RELU R9, R9, 0x40, PT ;\nISETP.GE.AND P0, PT, R3, R4, PT ;"
     assert predicates_of_minima(f"{right}\n{wrong}\n") == [wrong.removeprefix("VI")]
     assert not predicates_of_minima(right)

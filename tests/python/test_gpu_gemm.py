@@ -311,11 +311,12 @@ def dependent_launches(place: Place) -> None:
 def constant_weights(place: Place) -> None:
     """With a constant b, its tiles may come before the previous kernel has written a."""
     rng = np.random.default_rng(18)
-    w = rng.integers(-2, 3, (384, 640)).astype(np.float32)
-    right = deepgemm.quantize(place.put(w), (128, 128))
-    right.values.to_numpy()  # so that nothing in the stream still writes it
-    for m in (3, 40, 300):
-        xs = [rng.integers(-2, 3, (m, 640)).astype(np.float32) for _ in range(4)]
+    # K of fewer blocks than a ring has stages, and of more.
+    for m, k in itertools.product((3, 40, 300), (640, 4480)):
+        w = rng.integers(-2, 3, (384, k)).astype(np.float32)
+        right = deepgemm.quantize(place.put(w), (128, 128))
+        right.values.to_numpy()  # so that nothing in the stream still writes it
+        xs = [rng.integers(-2, 3, (m, k)).astype(np.float32) for _ in range(4)]
         inputs = [place.put(x) for x in xs]
         plain = [deepgemm.gemm(deepgemm.quantize(x, (1, 128)), right).to_numpy() for x in inputs]
         with deepgemm.options(pdl=place.device >= 0, constant_b=True):
