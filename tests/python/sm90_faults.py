@@ -11,6 +11,7 @@ DECODE, CLUSTERED = "decode 8 tokens, (1, 2, 3, 1, 3)", "decode 8 tokens, (2, 2,
 ADDS_C, ADDS_D = "128x128, adds C", "128x128, adds to D"
 SKIPS_C, SPLIT_C = "192x128, adds C", "bfloat16 64x64 K split in 2, adds C"
 DEPENDENT_DECODE, DEPENDENT_TILES = "decode, dependent launch", "tiles, dependent launch"
+MORE_K = "tiles, dependent launch, more K than stages"
 COLUMNS, STRIDED = "256x128 cluster 1x2 ordered, factors per column", "128x128, strided factors"
 
 
@@ -209,8 +210,8 @@ FAULTS = (
           "  if constexpr (C.scaled())"),
     Fault("B that is on its way is loaded again", DEPENDENT_TILES, PRODUCER,
           "produce_k_blocks<C, false>(", "produce_k_blocks<C, true>("),
-    Fault("B behind what is on its way is not loaded", "tiles, dependent launch, more K than stages",
-          PRODUCER, "range.first + ahead, end", "range.first + range.count, end"),
+    Fault("B behind what is on its way is not loaded", MORE_K, PRODUCER,
+          "range.first + ahead, end", "range.first + range.count, end"),
     Fault("tiles are loaded ahead of the wait", DEPENDENT_TILES, PRODUCER,
           "  ptx::wait_for_previous_kernel();", ""),
     # 16-bit operands
