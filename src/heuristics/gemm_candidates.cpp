@@ -75,19 +75,14 @@ constexpr Shape fast_shapes_16bit[] = {
     {64, 64, 1, 1, 11, 1, 1, 2, 0},
     {64, 64, 1, 1, 9, 1, 1, 4, 0},
 };
-constexpr Shape row_group_shapes_16bit[] = {
-    {256, 128, 2, 1, 4, 1, 1, 1, 0},
-    {128, 256, 2, 1, 3, 1, 1, 1, 0},
-    {128, 128, 2, 1, 6, 1, 1, 1, 0},
-    {64, 128, 1, 1, 8, 1, 1, 1, 0},
-    {64, 64, 1, 1, 12, 1, 1, 1, 0},
-};
-constexpr Shape k_grouped_shapes_16bit[] = {  // 64x128 has not been swept
+constexpr Shape group_shapes_16bit[] = {
     {256, 128, 2, 1, 4, 1, 1, 1, 0},
     {128, 256, 2, 1, 3, 1, 1, 1, 0},
     {128, 128, 2, 1, 6, 1, 1, 1, 0},
     {64, 64, 1, 1, 12, 1, 1, 1, 0},
 };
+// Of rows only: along K it has not been swept.
+constexpr Shape more_row_group_shapes_16bit[] = {{64, 128, 1, 1, 8, 1, 1, 1, 0}};
 constexpr Shape general_shapes_16bit[] = {
     {256, 128, 2, 1, 4, 1, 1, 1, 0},
     {128, 128, 2, 1, 5, 1, 1, 1, 0},
@@ -151,10 +146,11 @@ std::vector<GemmConfig> configs_for(const GemmRequest& request) {
     if (device::broken_rule(config) == nullptr) configs.push_back(config);
   };
   if (device::bytes_of(request.a_type) == 2) {
-    if (is_fast_16bit(request) && request.schedule == Schedule::k_groups) {
-      for (const Shape& shape : k_grouped_shapes_16bit) take(shape);
-    } else if (is_fast_16bit(request) && is_grouped(request)) {
-      for (const Shape& shape : row_group_shapes_16bit) take(shape);
+    if (is_fast_16bit(request) && is_grouped(request)) {
+      for (const Shape& shape : group_shapes_16bit) take(shape);
+      if (request.schedule != Schedule::k_groups) {
+        for (const Shape& shape : more_row_group_shapes_16bit) take(shape);
+      }
     } else if (is_fast_16bit(request)) {
       for (const Shape& shape : fast_shapes_16bit) take(shape);
     } else {
