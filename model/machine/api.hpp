@@ -29,7 +29,8 @@ std::uint32_t ballot(bool predicate, const Where& where);       // vote.sync.bal
 Address dynamic_shared();
 void read_shared(void* target, Address source, int bytes, const Where& where);
 void write_shared(Address target, const void* source, int bytes, const Where& where);
-void write_remote(Address target, int rank, const void* source, int bytes, const Where& where);
+void write_remote_async(Address target, int rank, const void* source, int bytes, Address barrier,
+                        const Where& where);
 void fence_async_proxy(const Where& where);
 // stmatrix and ldmatrix of four 8 x 8 matrices of 16 bits; movmatrix of one, transposed.
 void store_matrices(Address row, const std::uint32_t (&values)[4], const Where& where);
@@ -39,7 +40,7 @@ void set_registers(int count, bool raise, const Where& where);
 // ---- Barriers
 void sync_cta(const Where& where);
 void named_barrier(int id, int threads, bool wait, const Where& where);
-void cluster_arrive(bool release, const Where& where);
+void cluster_arrive(const Where& where);
 void cluster_wait(const Where& where);
 void mbarrier_init(Address barrier, int arrivals, const Where& where);
 void mbarrier_init_fence(const Where& where);

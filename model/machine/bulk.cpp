@@ -1,4 +1,5 @@
-// cp.async.bulk: runs of bytes between global and shared memory, without a tensor map.
+// cp.async.bulk: runs of bytes between global and shared memory, without a tensor map. st.async:
+// registers into a peer's shared memory.
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -69,6 +70,35 @@ void bulk_store(void* target, Address source, int bytes, const Where& where) {
         Machine::current().enqueue(
             Unit::store, nullptr,
             [target, data] { std::memcpy(target, data->data(), data->size()); }, what);
+      },
+      what);
+}
+
+void write_remote_async(Address target, int rank, const void* source, int bytes, Address barrier,
+                        const Where& where) {
+  Machine& machine = Machine::current();
+  machine.maybe_yield();
+  Cta& peer = peer_of(Machine::thread(), rank, "asynchronous write into", where);
+  if (const std::string problem = forbids_write(peer, target, bytes); !problem.empty()) {
+    machine.fail("asynchronous write: " + problem, where);
+  }
+  const std::string what = "the asynchronous write of " + line_of(where);
+  const int id = machine.next_id();
+  begin_write(peer, target, target + static_cast<Address>(bytes), id, what);
+  const auto* from = static_cast<const std::uint8_t*>(source);
+  auto data = std::make_shared<std::vector<std::uint8_t>>(from, from + bytes);
+  machine.enqueue(
+      Unit::load, nullptr,
+      [&peer, target, data, barrier, id, what] {
+        if (peer.running == 0) {
+          Machine::current().fail_later(what + " comes to a CTA that has exited");
+          return;
+        }
+        const int size = static_cast<int>(data->size());
+        end_access(peer, id);
+        std::memcpy(shared_bytes(peer, target), data->data(), data->size());
+        mark_written(peer, target, size, -1);
+        complete_bytes(peer, barrier, size);
       },
       what);
 }

@@ -116,7 +116,6 @@ void Machine::start_cta(Cluster& cluster, int index, int rank) {
   cta.shared.bytes.assign(bytes, 0xFF);  // NaN in every format
   cta.shared.written.assign(bytes, 0);
   cta.shared.unfenced.assign(bytes / 16 + 1, -1);
-  cta.shared.unreleased.assign(bytes / 16 + 1, 0);
   const int registers = std::min(255, 65536 / launch.block / 8 * 8);
   for (int i = 0; i < launch.block; ++i) {
     if (i % 128 == 0) {

@@ -54,8 +54,6 @@ struct Thread {
   std::uint64_t cluster_generation = 0;
   std::uint32_t posted[4] = {};               // for the warp's other lanes
   std::vector<std::uint32_t> unfenced_units;  // 16-byte units written since the last proxy fence
-  // Units of a peer's memory written since the last release at the cluster barrier.
-  std::vector<std::pair<Cta*, std::uint32_t>> unreleased;
   std::int64_t wgmmas = 0, commits = 0;  // issued, and groups closed, by this thread
   std::vector<int> open_stores;          // ids of bulk stores since the last commit
   std::vector<std::vector<int>> store_groups;
@@ -129,8 +127,7 @@ struct SharedMemory {
   std::vector<std::uint8_t> written;  // per byte
   std::vector<std::int32_t>
       unfenced;  // per 16 bytes: thread whose write the async proxy may not see
-  std::vector<std::uint8_t> unreleased;  // per 16 bytes: written by a peer that has not released
-  std::vector<Region> writes, reads;     // by asynchronous units, in flight
+  std::vector<Region> writes, reads;  // by asynchronous units, in flight
 };
 
 struct Cta {
@@ -249,6 +246,5 @@ std::string row_of(const Thread& thread);  // of the trace: CTA and warp
 // Completes the barrier if nobody is missing any more: after an arrival and after an exit.
 void settle_cta_barrier(Cta& cta);
 void settle_cluster_barrier(Cluster& cluster);
-void release_remote_writes(Thread& thread);
 
 }  // namespace sm90

@@ -64,10 +64,6 @@ std::string forbids_read(const Cta& cta, Address address, int bytes, bool async_
     const Address at = address - shared_base + static_cast<Address>(i);
     if (cta.shared.written[at] == 0 && !allows_unwritten)
       return range(address, bytes) + " were never written";
-    if (cta.shared.unreleased[at / 16] != 0) {
-      return range(address, bytes) +
-             " were written by a thread of the cluster that has not released them at its barrier";
-    }
     if (async_proxy && cta.shared.unfenced[at / 16] >= 0) {
       return range(address, bytes) + " were written by thread " +
              std::to_string(cta.shared.unfenced[at / 16]) +
@@ -129,11 +125,6 @@ Cta& peer_of(const Thread& thread, int rank, const char* access, const Where& wh
   return peer;
 }
 
-void release_remote_writes(Thread& thread) {
-  for (const auto& [cta, unit] : thread.unreleased) cta->shared.unreleased[unit] = 0;
-  thread.unreleased.clear();
-}
-
 Address dynamic_shared() { return shared_base; }
 
 void read_shared(void* target, Address source, int bytes, const Where& where) {
@@ -149,16 +140,6 @@ void write_shared(Address target, const void* source, int bytes, const Where& wh
   require(target % static_cast<Address>(bytes) == 0 ? "" : range(target, bytes) + " are misaligned",
           "write", where);
   write_to(*self().cta, target, source, bytes, where);
-}
-
-void write_remote(Address target, int rank, const void* source, int bytes, const Where& where) {
-  Cta& peer = peer_of(self(), rank, "write into", where);
-  write_to(peer, target, source, bytes, where);
-  for (Address unit = (target - shared_base) / 16;
-       unit <= (target - shared_base + static_cast<Address>(bytes) - 1) / 16; ++unit) {
-    peer.shared.unreleased[unit] = 1;
-    self().unreleased.emplace_back(&peer, unit);
-  }
 }
 
 void fence_async_proxy(const Where&) {

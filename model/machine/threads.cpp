@@ -61,7 +61,7 @@ int cta_threads() { return Machine::current().launch.block; }
 int cluster_rank() { return self().cta->rank; }
 
 void check_same_in_warp(std::uint64_t value, const Where& where) {
-  gather("kept", value, where);
+  gather("pinned", value, where);
   if (self().warp->result[0] != value)
     Machine::current().fail("a value that all lanes should have differs from lane 0's", where);
 }
@@ -133,11 +133,10 @@ void named_barrier(int id, int threads, bool wait, const Where& where) {
                  where});
 }
 
-void cluster_arrive(bool release, const Where& where) {
+void cluster_arrive(const Where& where) {
   gather("cluster barrier", 0, where);
   Thread& t = self();
   if (t.arrived_at_cluster) Machine::current().fail("arrives twice at the cluster barrier", where);
-  if (release) release_remote_writes(t);
   t.arrived_at_cluster = true;
   t.cluster_generation = t.cta->cluster->generation;
   ++t.cta->cluster->arrived;

@@ -36,15 +36,12 @@ inline void named_barrier_arrive(int id, int threads, const Where& where = Where
   sm90::named_barrier(id, threads, false, where);
 }
 
-inline void cluster_arrive(const Where& where = Where::current()) {
-  sm90::cluster_arrive(true, where);
-}
 inline void cluster_arrive_relaxed(const Where& where = Where::current()) {
-  sm90::cluster_arrive(false, where);
+  sm90::cluster_arrive(where);
 }
 inline void cluster_wait(const Where& where = Where::current()) { sm90::cluster_wait(where); }
 inline void cluster_sync(const Where& where = Where::current()) {
-  sm90::cluster_arrive(true, where);
+  sm90::cluster_arrive(where);
   sm90::cluster_wait(where);
 }
 

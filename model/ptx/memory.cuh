@@ -61,9 +61,9 @@ inline void load_shared_f32x2(float& x, float& y, u32 address,
   x = value[0];
   y = value[1];
 }
-inline void store_remote_f32x4(u32 address, int rank, const float (&v)[4],
+inline void store_remote_f32x4(u32 address, int rank, const float (&v)[4], u32 barrier,
                                const Where& where = Where::current()) {
-  sm90::write_remote(address, rank, v, 16, where);
+  sm90::write_remote_async(address, rank, v, 16, barrier, where);
 }
 inline float load_global_f32(const float* address, const Where& where = Where::current()) {
   return sm90::load_global_f32(address, where);

@@ -40,13 +40,13 @@ T shuffle_xor(T value, int mask, const Where& where = Where::current()) {
   return shuffle(value, lane_index() ^ mask, where);
 }
 // What the other lanes do not have is a fault, whichever lane needs it.
-inline u32 kept(u32 value, const Where& where = Where::current()) {
+inline u32 pinned(u32 value, const Where& where = Where::current()) {
   sm90::check_same_in_warp(value, where);
   return value;
 }
 // Of a parameter each thread has a copy of its own here.
 template <class T>
-const T* kept(const T* address, const Where& where = Where::current()) {
+const T* pinned(const T* address, const Where& where = Where::current()) {
   return shuffle(address, 0, where);
 }
 inline int first_lane_where(bool holds, const Where& where = Where::current()) {

@@ -24,6 +24,26 @@ void set_out(const TensorView& out, void*& data, device::i64& row, device::i64& 
   column = out.strides[1];
 }
 
+device::RasterParams raster_params(const heuristics::GemmChoice& choice, const GemmProblem& p) {
+  const device::GemmConfig& c = choice.config;
+  const auto tiles_m =
+      static_cast<int>(device::ceil_div(p.m, std::int64_t{c.tile_m} * c.cluster_m));
+  const auto tiles_n =
+      static_cast<int>(device::ceil_div(p.n, std::int64_t{c.tile_n} * c.cluster_n));
+  const auto [inner, outer] =
+      choice.raster_along_n ? std::pair(tiles_n, tiles_m) : std::pair(tiles_m, tiles_n);
+  const int group = choice.raster_group, last = inner % group;
+  device::RasterParams raster{};
+  raster.group = group;
+  raster.along_n = choice.raster_along_n;
+  if (c.grouped()) return raster;  // tiles are found on the device
+  raster.matrix = device::divisor_of(tiles_m * tiles_n);
+  raster.band = device::divisor_of(group * outer);
+  raster.column = device::divisor_of(group);
+  raster.last_column = device::divisor_of(last == 0 ? group : last);
+  return raster;
+}
+
 device::GemmParams gemm_params(const GemmPlan& plan, const GemmProblem& p, const GemmArgs& args,
                                const GroupLayout& stack, bool constant_b) {
   const device::GemmConfig& c = plan.choice.config;
@@ -67,8 +87,7 @@ device::GemmParams gemm_params(const GemmPlan& plan, const GemmProblem& p, const
   params.k = static_cast<int>(p.k);
   params.a_policy = plan.choice.a_policy;
   params.b_policy = plan.choice.b_policy;
-  params.raster_group = plan.choice.raster_group;
-  params.raster_along_n = plan.choice.raster_along_n;
+  params.raster = raster_params(plan.choice, p);
   params.constant_b = constant_b;
   params.batch = static_cast<int>(stack.groups);
   return params;

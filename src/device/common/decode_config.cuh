@@ -56,7 +56,7 @@ struct DecodeConfig {
 };
 
 struct DecodeMap {
-  int ring, reduction, full, empty, scales, fixed;
+  int ring, reduction, full, empty, sent, scales, fixed;
 };
 DEEPGEMM_SHARED_CODE constexpr DecodeMap decode_map(const DecodeConfig& c) {
   DecodeMap map{};
@@ -64,7 +64,8 @@ DEEPGEMM_SHARED_CODE constexpr DecodeMap decode_map(const DecodeConfig& c) {
   map.reduction = map.ring + c.stages * c.stage_bytes();
   map.full = map.reduction + c.reduction_bytes();
   map.empty = map.full + c.stages * 8;
-  map.scales = (map.empty + c.stages * 8 + 15) / 16 * 16;
+  map.sent = map.empty + c.stages * 8;
+  map.scales = (map.sent + (c.cluster_k > 1 ? 8 : 0) + 15) / 16 * 16;
   map.fixed = map.scales;
   return map;
 }

@@ -28,7 +28,8 @@ inline constexpr int max_shared_bytes = 232448;  // 227 KB, the opt-in limit of 
 struct GemmConfig;
 // Byte offsets of a CTA's shared memory; every part of the ring holds `stages` pieces in a row.
 struct SharedMap {
-  int a, b, out, reduction, sfa, sfb, header, tiles, full, empty, tile_full, tile_empty, total;
+  int a, b, out, reduction, sfa, sfb, header, tiles, full, empty, tile_full, tile_empty, sent;
+  int total;
 };
 DEEPGEMM_SHARED_CODE constexpr SharedMap shared_map(const GemmConfig& c, int staging_bytes);
 
@@ -292,7 +293,8 @@ DEEPGEMM_SHARED_CODE constexpr SharedMap shared_map(const GemmConfig& c, int sta
   map.empty = map.full + c.stages * 8;
   map.tile_full = map.empty + c.stages * 8;
   map.tile_empty = map.tile_full + c.tile_slots() * 8;
-  map.total = map.tile_empty + c.tile_slots() * 8;
+  map.sent = map.tile_empty + c.tile_slots() * 8;
+  map.total = map.sent + (c.cluster_k > 1 ? 8 : 0);
   return map;
 }
 DEEPGEMM_SHARED_CODE constexpr SharedMap shared_map(const GemmConfig& c) {

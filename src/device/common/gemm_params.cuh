@@ -1,6 +1,7 @@
 // The one parameter of the persistent kernel, passed by value. Same layout on host and device.
 #pragma once
 
+#include "common/divisor.cuh"
 #include "common/group_vector.cuh"
 #include "common/l2_policy.cuh"
 #include "common/simple_configs.cuh"
@@ -37,6 +38,15 @@ struct GroupParams {
   i32 blocks;  // of factors, if groups divide K
 };
 
+// The order in which the dense schedule's tiles are taken (scheduler/raster.cuh).
+struct RasterParams {
+  i32 group;    // tiles side by side before the other dimension advances
+  i32 along_n;  // the group lies along N instead of M
+  // Of a tile's number: the matrix, the group in it, and in that the tile; the last group is
+  // narrower.
+  Divisor matrix, band, column, last_column;
+};
+
 struct GemmParams {
   TensorMap a, b, sfa, sfb, c, out;  // sfb with column_scales, c with Epilogue::accumulate only
   TensorMap a_edge, b_edge;          // in boxes of the last tile's rows, columns, if it has fewer
@@ -50,10 +60,9 @@ struct GemmParams {
   GroupParams groups;
   L2Policy a_policy = L2Policy::evict_normal, b_policy = L2Policy::evict_normal;
   i32 m, n, k;
-  i32 raster_group;    // tiles side by side before the other dimension advances
-  i32 raster_along_n;  // the group lies along N instead of M
-  i32 constant_b;      // B may be read before the previous kernel is complete
-  i32 batch;           // products of the dense schedule, where operands are stacks
+  RasterParams raster;
+  i32 constant_b;  // B may be read before the previous kernel is complete
+  i32 batch;       // products of the dense schedule, where operands are stacks
 };
 
 // An operand of the general kernel, read as rows x k whatever its memory looks like.

@@ -58,9 +58,9 @@ DEEPGEMM_DEVICE void store_fragment(const DecodeParams& p, int row, int token,
   }
 }
 
-// Sends each fragment to the CTA that owns it, slot `rank` of its buffer.
+// Sends each fragment to the CTA that owns it, slot `rank` of its buffer, to be counted by `sent`.
 template <DecodeConfig C>
-DEEPGEMM_DEVICE void send_fragments(const float* sum, u32 buffer, int rank, int warp) {
+DEEPGEMM_DEVICE void send_fragments(const float* sum, u32 buffer, u32 sent, int rank, int warp) {
 #pragma unroll
   for (int j = 0; j < C.tokens / 8; ++j) {
     const int fragment = warp * (C.tokens / 8) + j;
@@ -68,11 +68,24 @@ DEEPGEMM_DEVICE void send_fragments(const float* sum, u32 buffer, int rank, int 
     const float value[4] = {sum[4 * j], sum[4 * j + 1], sum[4 * j + 2], sum[4 * j + 3]};
     const u32 address = buffer + place + ptx::lane_index() * 16;
     if constexpr (C.cluster_k > 1) {
-      ptx::store_remote_f32x4(address, fragment / C.owned_fragments(), value);
+      ptx::store_remote_f32x4(address, fragment / C.owned_fragments(), value, sent);
     } else {
       ptx::store_shared_f32x4(address, value);
     }
   }
+}
+
+// One warp, before the others use the barrier: all CTAs of the cluster send this one's fragments.
+template <DecodeConfig C>
+DEEPGEMM_DEVICE void expect_fragments(u32 sent, int rank) {
+  constexpr int owned = C.owned_fragments();
+  const int mine = max_of(0, min_of(owned, C.fragments() - rank * owned));
+  if (ptx::lane_index() == 0) {
+    ptx::mbarrier_init(sent, 1);
+    ptx::mbarrier_init_fence();
+    ptx::mbarrier_arm(sent, C.consumers * C.cluster_k * mine * 512);
+  }
+  ptx::sync_warp();
 }
 
 // Sums the fragments that this CTA owns in the order of ranks, so that the result does not depend

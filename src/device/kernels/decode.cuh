@@ -7,8 +7,8 @@
 // |----------------|------------------------------------|------------------------------|------------|
 // | producer lane  | TMA of B and A                     | empty, after the first round | full       |
 // | consumer warps | table of factors, WGMMA, promotion | full                         | empty      |
-// | all threads    | cluster barrier 1: the peers run   | before the first remote store             |
-// | all threads    | cluster barrier 2: fragments sent  | before the sums are read                  |
+// | all threads    | cluster barrier: the peers run     | before the first remote store             |
+// | consumer warps | fragments to their owners          | sent, before they are read   | sent       |
 // clang-format on
 //
 // One CTA computes `rows()` rows of B over its share of K; nothing is persistent. The producer
@@ -191,11 +191,11 @@ DEEPGEMM_DEVICE void store_share(const float* sum, const DecodeParams& p, u32 sh
   } else {
     const u32 buffer =
         shared + decode_map(C).reduction + group * (C.reduction_bytes() / C.consumers);
+    const u32 sent = shared + decode_map(C).sent;
     if constexpr (C.cluster_k > 1) ptx::cluster_wait();
-    send_fragments<C>(sum, buffer, share.rank, warp_in_group);
+    send_fragments<C>(sum, buffer, sent, share.rank, warp_in_group);
     if constexpr (C.cluster_k > 1) {
-      ptx::cluster_arrive();
-      ptx::cluster_wait();
+      ptx::mbarrier_wait(sent, 0);
     } else {
       ptx::named_barrier_sync(1 + group, 128);
     }
@@ -213,17 +213,20 @@ DEEPGEMM_DEVICE void decode(const DecodeParams& p) {
   ptx::let_next_kernel_start();
   if (produces) {
     const bool issues = ptx::elect_one();
-    if (issues) start_ring<C>(p, shared, share);
+    if (issues) {
+      ptx::prefetch_tensor_map(p.rows);
+      ptx::prefetch_tensor_map(p.tokens);
+      start_ring<C>(p, shared, share);
+    }
     ptx::sync_warp();
-    if constexpr (C.cluster_k > 1) ptx::cluster_arrive_relaxed();
+    if constexpr (C.cluster_k > 1) {
+      expect_fragments<C>(shared + decode_map(C).sent, share.rank);
+      ptx::cluster_arrive_relaxed();
+    }
     ptx::sync_cta();
     produce_rest<C>(p, shared, share, issues);
     ptx::sync_warp();
-    if constexpr (C.cluster_k > 1) {
-      ptx::cluster_wait();
-      ptx::cluster_arrive();
-      ptx::cluster_wait();
-    }
+    if constexpr (C.cluster_k > 1) ptx::cluster_wait();
     return;
   }
   ptx::wait_for_previous_kernel();

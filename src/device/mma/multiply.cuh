@@ -27,6 +27,12 @@ DEEPGEMM_DEVICE u64 mn_major_descriptor(u32 address) {
   return swizzled_descriptor(address, next_rows);
 }
 
+// Its lower half is pinned; the upper is the same for all tiles.
+DEEPGEMM_DEVICE u64 pinned_descriptor(u64 descriptor) {
+  constexpr u64 lower = 0xFFFFFFFF;
+  return (descriptor & ~lower) | ptx::pinned(static_cast<u32>(descriptor));
+}
+
 DEEPGEMM_DEVICE u64 descriptor(u32 address, bool mn_major) {
   return mn_major ? mn_major_descriptor(address) : k_major_descriptor(address);
 }
@@ -41,8 +47,10 @@ DEEPGEMM_DEVICE Operands warpgroup_operands(u32 shared, int group) {
   constexpr SharedMap map = shared_map(C);
   const int row = group / C.consumers_n * unit_rows;
   const int column = group % C.consumers_n * C.group_columns();
-  return {descriptor(shared + map.a + row * stage_span, C.a_mn_major),
-          descriptor(shared + map.b + column * stage_span, C.b_mn_major)};
+  const u64 a = descriptor(shared + map.a + row * stage_span, C.a_mn_major);
+  const u64 b = descriptor(shared + map.b + column * stage_span, C.b_mn_major);
+  if constexpr (C.k_grouped()) return {pinned_descriptor(a), pinned_descriptor(b)};
+  return {a, b};
 }
 
 // Starts slot = A[64, 128] * B[columns, 128]^T on the tensor core and commits it.

@@ -17,6 +17,7 @@ namespace deepgemm::device {
 inline constexpr int store_barrier = 1;  // named barriers 1..3: one per consumer warpgroup
 inline constexpr int turn_barrier = 4;   // named barriers 4, 5: whose turn it is to issue
 inline constexpr int clear_barrier = 6;  // of all consumers
+inline constexpr int start_barrier = 7;  // of the CTA: the ring's barriers are there
 
 // Two warpgroups that issue in turn stay out of phase: one promotes while the other multiplies.
 // Why: in phase, both promote at the same time and the tensor core idles (668 -> 641 us at

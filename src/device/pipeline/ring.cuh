@@ -39,7 +39,8 @@ struct Ring {
   // Consumer: until everything of this use has arrived.
   DEEPGEMM_DEVICE void wait_full() const { ptx::mbarrier_wait(full(), phase); }
 
-  // One thread of the CTA, before anyone uses the ring.
+  // One thread of the CTA, before anyone uses the ring. Why not a lane for each stage: barriers
+  // need uniform addresses, so that the lanes would go one by one (0.3 us).
   DEEPGEMM_DEVICE void init(int full_arrivals, int empty_arrivals) const {
     for (int s = 0; s < Stages; ++s) {
       ptx::mbarrier_init(full_barriers + s * 8, full_arrivals);

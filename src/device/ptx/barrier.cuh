@@ -70,12 +70,9 @@ DEEPGEMM_DEVICE void cluster_sync() {
           : "memory");
 }
 
-// The halves of the same barrier. Relaxed: only "this CTA runs"; the plain forms order memory.
+// The halves of the same barrier. Relaxed: only "this CTA runs", and no MEMBAR over the whole GPU.
 DEEPGEMM_DEVICE void cluster_arrive_relaxed() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-}
-DEEPGEMM_DEVICE void cluster_arrive() {
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
 DEEPGEMM_DEVICE void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");

@@ -67,13 +67,17 @@ DEEPGEMM_DEVICE void store_shared_f32x4(u32 address, const float (&v)[4]) {
 DEEPGEMM_DEVICE void load_shared_f32x2(float& x, float& y, u32 address) {
   asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x), "=f"(y) : "r"(address) : "memory");
 }
-// mapa.shared::cluster.u32 + st.shared::cluster.v4.f32 (PTX ISA 9.7.9.23, 9.7.9.11; sm_90): into
-// the same offset of CTA `rank` of the cluster.
-DEEPGEMM_DEVICE void store_remote_f32x4(u32 address, int rank, const float (&v)[4]) {
+// mapa.shared::cluster.u32 + st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32
+//   [addr], {...}, [mbarrier]; (PTX ISA 9.7.9.23, 9.7.9.12; sm_90): into the same offset of CTA
+// `rank` of the cluster, whose barrier at the offset of `barrier` counts the 16 bytes. Why not a
+// plain store and a cluster barrier: its release is a MEMBAR over the whole GPU.
+DEEPGEMM_DEVICE void store_remote_f32x4(u32 address, int rank, const float (&v)[4], u32 barrier) {
   asm volatile(
-      "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
-      "st.shared::cluster.v4.f32 [remote], {%2, %3, %4, %5};\n}\n" ::"r"(address),
-      "r"(rank), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3])
+      "{\n.reg .b32 remote, counter;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mapa.shared::cluster.u32 counter, %6, %1;\n"
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [remote], "
+      "{%2, %3, %4, %5}, [counter];\n}\n" ::"r"(address),
+      "r"(rank), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]), "r"(barrier)
       : "memory");
 }
 // ld.global.f32 (PTX ISA 9.7.9.8). Not .nc: under programmatic dependent launch the previous kernel

@@ -57,9 +57,9 @@ struct TilePlace {
 
 // After how many tiles a CTA that takes every `step`th one meets the same of `width` rows again.
 DEEPGEMM_SHARED_CODE i32 tiles_until_same_row(i32 step, i32 width) {
-  i32 tiles = step;
-  while (tiles % width != 0) tiles += step;
-  return tiles;
+  u32 tiles = step;
+  while (tiles % static_cast<u32>(width) != 0) tiles += step;
+  return static_cast<i32>(tiles);
 }
 
 // Tile `index` of a grid of `height` row tiles, taken in bands.
@@ -70,14 +70,15 @@ DEEPGEMM_SHARED_CODE i32 tiles_until_same_row(i32 step, i32 width) {
 // tiles, the other half all the short ones.
 DEEPGEMM_SHARED_CODE TilePlace place_in_bands(i32 index, i32 height, const GroupTiling& t,
                                               i32 before = 0, i32 step = 0) {
-  const i32 per_band = t.band * t.tiles_n;
-  const i32 above = index / per_band * t.band;
-  const i32 rest = index % per_band;
-  const i32 width = min_of(t.band, height - above);
-  const i32 row = rest % width;
+  const u32 at = index, per_band = t.band * t.tiles_n;
+  const u32 above = at / per_band * t.band, rest = at % per_band;
+  const u32 width = min_of(t.band, height - static_cast<i32>(above));
+  if (width == 1) return {static_cast<i32>(above), static_cast<i32>(rest)};
+  const u32 row = rest % width;
   // Of the column's first tile, so that all of its rows move alike.
-  const i32 moves = step >= width ? (before + index - row) / tiles_until_same_row(step, width) : 0;
-  return {above + (row + moves) % width, rest / width};
+  const u32 moves =
+      step >= static_cast<i32>(width) ? (before + at - row) / tiles_until_same_row(step, width) : 0;
+  return {static_cast<i32>(above + (row + moves) % width), static_cast<i32>(rest / width)};
 }
 
 // Walks groups in order, and in each the tiles in bands: every form but labels. `index` counts all

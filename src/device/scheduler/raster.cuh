@@ -44,16 +44,14 @@ DEEPGEMM_DEVICE bool takes_c() {
 // loaded there gives sums that TMA does not store). The matrices of a batch follow each other.
 template <GemmConfig C>
 struct Raster {
+  const RasterParams& order;
   i32 tiles_m, tiles_n;  // in clusters
-  i32 group, along_n;
   i32 index, step, total;
   i32 rank;  // of this CTA in its cluster
 
-  DEEPGEMM_DEVICE explicit Raster(const GemmParams& p) {
+  DEEPGEMM_DEVICE explicit Raster(const GemmParams& p) : order(p.raster) {
     tiles_m = ceil_div(p.m, static_cast<i32>(C.tile_m * C.cluster_m));
     tiles_n = ceil_div(p.n, static_cast<i32>(C.tile_n * C.cluster_n));
-    group = p.raster_group;
-    along_n = p.raster_along_n;
     total = tiles_m * tiles_n;
     if constexpr (C.stacked()) total *= p.batch;
     rank = 0;
@@ -67,18 +65,18 @@ struct Raster {
   DEEPGEMM_DEVICE void advance() { index += step; }
 
   DEEPGEMM_DEVICE Tile tile() const {
-    const i32 each = tiles_m * tiles_n, matrix = C.stacked() ? index / each : 0;
-    const i32 inner_extent = along_n ? tiles_n : tiles_m;
-    const i32 outer_extent = along_n ? tiles_m : tiles_n;
-    const i32 per_group = group * outer_extent;
-    const i32 at = index - matrix * each;
-    const i32 which = at / per_group;
-    const i32 rest = at - which * per_group;
-    const i32 width = min_of(group, inner_extent - which * group);
-    const i32 outer = rest / width;
-    const i32 inner = which * group + (rest - outer * width);
-    const i32 m = (along_n ? outer : inner) * C.cluster_m + (C.cluster_m > 1 ? rank : 0);
-    const i32 n = (along_n ? inner : outer) * C.cluster_n + (C.cluster_n > 1 ? rank : 0);
+    const i32 matrix = C.stacked() ? quotient(index, order.matrix) : 0;
+    const i32 inner_extent = order.along_n ? tiles_n : tiles_m;
+    const i32 outer_extent = order.along_n ? tiles_m : tiles_n;
+    const i32 at = index - matrix * (tiles_m * tiles_n);
+    const i32 first = quotient(at, order.band) * order.group;  // of the group
+    const i32 rest = at - first * outer_extent;
+    const i32 left = inner_extent - first;
+    const i32 whole = quotient(rest, order.column), narrow = quotient(rest, order.last_column);
+    const i32 outer = left < order.group ? narrow : whole;
+    const i32 inner = first + (rest - outer * min_of(order.group, left));
+    const i32 m = (order.along_n ? outer : inner) * C.cluster_m + (C.cluster_m > 1 ? rank : 0);
+    const i32 n = (order.along_n ? inner : outer) * C.cluster_n + (C.cluster_n > 1 ? rank : 0);
     return {m * C.tile_m, n * C.tile_n, matrix};
   }
 };

@@ -78,7 +78,7 @@ template <GemmConfig C>
 DEEPGEMM_DEVICE void produce_tiles(const GemmParams& p, u32 shared) {
   const GroupTiling tiling = {
       C.tile_m,       C.tile_n,      ceil_div(p.n, static_cast<i32>(C.tile_n)),
-      p.raster_group, C.row_align(), unit_rows};
+      p.raster.group, C.row_align(), unit_rows};
   const GroupVector& vector = p.groups.vector;
   const i32 first = ptx::cta_index(), step = ptx::cta_count();
   if constexpr (C.schedule == Schedule::k_groups) {
