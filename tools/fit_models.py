@@ -15,6 +15,7 @@ from scipy.optimize import nnls  # type: ignore[import-untyped]
 
 SMS = 132
 MODEL_REGRET = 0.01  # above it a problem gets into the table
+MISSED = 0.02  # of a problem's time: a shape that spares more is kept
 # Up to SHORT us fewer waves are worth WAVE_BONUS: sweeps meet an L2 full of dirty lines. With a
 # clean one 64x7168x2048 takes 6.5 us in one wave and 7.6 in two, 64x32768x512 7.8 in two and 8.4 in
 # four.
@@ -149,11 +150,29 @@ def chosen(
     fitted: Fitted,
     terms: Callable[[Problem, Shape], list[float]],
 ) -> Fitted:
-    """The shapes that the model chooses for two problems or more; others only cost compiles."""
+    """The shapes that the model chooses for two problems or more, and those that are missed.
+
+    Others only cost compiles.
+    """
     wins: dict[Shape, int] = defaultdict(int)
-    for options in predictions(samples, fitted, terms).values():
+    problems = predictions(samples, fitted, terms).values()
+    for options in problems:
         wins[min(options)[2]] += 1
-    return {shape: values for shape, values in fitted.items() if wins[shape] >= 2}
+    kept = {shape for shape in fitted if wins[shape] >= 2}
+    while gains := gains_of_others(problems, kept):
+        kept.add(max(gains, key=lambda shape: gains[shape]))
+    return {shape: fitted[shape] for shape in sorted(kept)}
+
+
+def gains_of_others(problems: Iterable[Points], kept: set[Shape]) -> dict[Shape, float]:
+    """What each other shape would spare, summed over the problems where it is worth it."""
+    gains: dict[Shape, float] = defaultdict(float)
+    for points in problems:
+        best = min((us for _, us, shape in points if shape in kept), default=0.0)
+        for _, us, shape in points:
+            if shape not in kept and best > (1 + MISSED) * us:
+                gains[shape] += best / us - 1
+    return gains
 
 
 def tune(

@@ -6,6 +6,7 @@
 #include "core/math.hpp"
 #include "core/text.hpp"
 #include "deepgemm/error.hpp"
+#include "heuristics/fitted_decode_h200.hpp"
 #include "heuristics/fitted_h200.hpp"
 #include "heuristics/large_operand.hpp"
 #include "heuristics/policy_fields.hpp"
@@ -49,14 +50,25 @@ constexpr FittedDecode large_b_shapes[] = {
 
 bool has_large_b(const DecodeRequest& r) { return outgrows_l2(r.n, r.k, r.b_type); }
 
+bool same(const DecodeConfig& a, const DecodeConfig& b) {
+  return std::memcmp(&a, &b, sizeof a) == 0;  // all of them bytes
+}
+
 // The measured shapes are the candidates. Calls f(config, its coefficients, whether it goes before
-// the others).
+// the others), once for those that the general epilogue leaves the same stages.
 template <class Function>
 void for_each_config(int tokens, const DecodeRequest& request, bool large_b, Function&& function) {
+  std::vector<DecodeConfig> offered;
   const auto offer = [&](const FittedDecode& fitted, bool first) {
     if (fitted.tokens != tokens) return;
     const DecodeConfig config = make_config(fitted, request);
-    if (device::broken_rule(config) == nullptr) function(config, fitted, first);
+    if (device::broken_rule(config) != nullptr) return;
+    if (std::any_of(offered.begin(), offered.end(),
+                    [&](const DecodeConfig& other) { return same(config, other); })) {
+      return;
+    }
+    offered.push_back(config);
+    function(config, fitted, first);
   };
   for (const FittedDecode& fitted : fitted_decode) offer(fitted, false);
   if (!large_b || device::bytes_of(request.b_type) != 2) return;
@@ -201,7 +213,7 @@ DecodeChoice choose(const DecodeRequest& request, const Policy* policy) {
   if (policy == nullptr) return choices.front();
   for (const DecodeChoice& choice : choices) {
     const DecodeConfig config = overridden(choice.config, *policy);
-    if (std::memcmp(&config, &choice.config, sizeof(config)) == 0) return choice;
+    if (same(config, choice.config)) return choice;
   }
   const DecodeConfig config = overridden(choices.front().config, *policy);
   const char* rule = device::broken_rule(config);

@@ -1,5 +1,6 @@
 // The choice of decode configs: legal, bounded, fitting, and open to a policy.
 #include "heuristics/decode_heuristics.hpp"
+#include "heuristics/fitted_decode_h200.hpp"
 #include "heuristics/fitted_h200.hpp"
 
 #include <doctest/doctest.h>
