@@ -1,4 +1,4 @@
-"""Measures the persistent kernel's tiles on the current GPU, for tools/fit_heuristics.py to fit.
+"""Measures configs of the dense kernels on the current GPU, for tools/fit_heuristics.py to fit.
 
 Each problem is run with every tile that a request may use and with several rasters, in burst (see
 docs/performance.md), all of a problem in turn. Needs a Hopper GPU and torch.
@@ -6,11 +6,14 @@ docs/performance.md), all of a problem in turn. Needs a Hopper GPU and torch.
     python tools/sweep.py blocks  benchmarks/sweeps/h200/sweep_fp8.json
     python tools/sweep.py columns benchmarks/sweeps/h200/sweep_fp8_columns.json
     python tools/sweep.py bf16    benchmarks/sweeps/h200/sweep_bf16.json
+    python tools/sweep.py decode  benchmarks/sweeps/h200/sweep_decode.json
+    python tools/sweep.py blocks --rows 64 256 small.json      # to be put into the whole by hand
 
 blocks: factors of B per 128 columns, BF16 out. columns: one per column, FP32 out that is stored,
 added to D by TMA ("reduce") or added to a C that TMA brings ("accumulate"). bf16: BF16 operands,
 BF16 out that is stored or added to C ("store 16", "accumulate 16"), and the same in FP32 as of
-columns.
+columns. decode: FP8 with few rows, by the decode kernel; `deepgemm bundle --only decode` before
+compiles most of its configs side by side.
 """
 
 from __future__ import annotations
@@ -32,6 +35,19 @@ COLUMNS = "m n k epilogue tile_m tile_n consumers stages cluster_m cluster_n clu
 RASTER = "group along_n us"
 RASTERS = ((8, False), (4, True), (8, True), (16, True))  # the default first
 SMS = 132  # with no more tiles than these the raster says little
+DECODE_N = (512, 1024, 2112, 4096, 7168, 12288, 24576)
+DECODE_COLUMNS = "m n k consumers stage_blocks stages cluster_k ctas_per_sm us"
+DECODE_CONFIGS = (
+    *((1, 1, 2, 1, 3), (1, 1, 2, 4, 4), (1, 1, 3, 1, 2), (1, 1, 3, 2, 2), (1, 1, 4, 1, 3)),
+    *((1, 1, 6, 4, 1), (1, 1, 6, 8, 1), (1, 2, 2, 1, 2), (1, 2, 2, 1, 3), (1, 2, 2, 1, 4)),
+    *((1, 2, 2, 2, 2), (1, 2, 2, 4, 2), (1, 2, 3, 1, 2), (1, 2, 3, 1, 3), (1, 2, 3, 2, 1)),
+    *((1, 2, 3, 4, 1), (1, 2, 3, 8, 1), (1, 2, 4, 1, 1), (1, 2, 4, 1, 2), (1, 2, 4, 2, 2)),
+    *((1, 2, 4, 4, 1), (1, 2, 4, 4, 2), (1, 2, 4, 8, 1), (1, 2, 4, 8, 2), (1, 2, 5, 1, 2)),
+    *((1, 2, 5, 2, 1), (1, 2, 5, 2, 2), (1, 2, 5, 4, 2), (1, 2, 5, 8, 2), (1, 2, 6, 1, 1)),
+    *((1, 4, 2, 2, 2), (1, 4, 2, 8, 2), (1, 4, 3, 1, 2), (1, 4, 3, 8, 1), (1, 4, 4, 1, 1)),
+    *((2, 1, 4, 4, 1), (2, 1, 5, 1, 1), (2, 1, 5, 2, 1), (2, 1, 6, 4, 1), (2, 2, 2, 2, 2)),
+    *((2, 2, 2, 4, 2), (2, 2, 3, 2, 1), (2, 2, 3, 2, 2), (2, 2, 3, 4, 1), (2, 2, 3, 4, 2)),
+)
 Shape = tuple[int, int, int]
 
 
@@ -77,6 +93,15 @@ def bf16_problems() -> Iterator[tuple[Shape, str]]:
             yield shape, "accumulate 16"
 
 
+def decode_problems() -> Iterator[tuple[Shape, str]]:
+    """A grid of weights, and those of the dense suite, for each number of tokens of a config."""
+    weights = {(n, k) for n in DECODE_N for k in (512, 1024, 2048, 4096, 7168, 16384)}
+    weights |= {(576, 7168), (1536, 2048), (24576, 1536), (32768, 512)}
+    for m in (8, 16, 32, 64):
+        for n, k in sorted(weights):
+            yield (m, n, k), "decode"
+
+
 def operands_of(shape: Shape, kind: str) -> tuple[Any, Any, Any]:
     """Operands and granularity."""
     m, n, k = shape
@@ -115,14 +140,37 @@ def calls_for(shape: Shape, epilogue: str, kind: str) -> tuple[list[list[Any]], 
     return rows, calls
 
 
-def measure(kind: str, repeat: int) -> Iterator[list[Any]]:
-    """Rows of the sweep, problem by problem; says on stderr how far it is."""
+def decode_calls(shape: Shape) -> tuple[list[list[Any]], list[Any]]:
+    """The same of the decode kernel's configs, but for those that this K has no room for."""
+    a, b, granularity = operands_of(shape, "decode")
+    out = support.zeros(shape[0], shape[1], "bfloat16")
+    rows: list[list[Any]] = []
+    calls: list[Callable[[], Any]] = []
+    for config in DECODE_CONFIGS:
+        policy = {**dict(zip(DECODE_COLUMNS.split()[3:], config, strict=False)), "kernel": "decode"}
+        call = partial(deepgemm.gemm, a, b, out, granularity=granularity, policy=policy)
+        try:
+            call()
+        except ValueError:  # a rule of the config, or shared memory
+            continue
+        rows.append([*shape, *config])
+        calls.append(call)
+    return rows, calls
+
+
+def problems_of(kind: str) -> Iterator[tuple[Shape, str]]:
+    """(Shape, epilogue) of a sweep."""
     if kind == "blocks":
-        problems = [(shape, "store") for shape in block_problems()]
-    else:
-        problems = list(column_problems() if kind == "columns" else bf16_problems())
+        return ((shape, "store") for shape in block_problems())
+    return {"columns": column_problems, "bf16": bf16_problems, "decode": decode_problems}[kind]()
+
+
+def measure(kind: str, repeat: int, least: int, most: int) -> Iterator[list[Any]]:
+    """Rows of the sweep, problem by problem; says on stderr how far it is."""
+    problems = [each for each in problems_of(kind) if least <= each[0][0] <= most]
     for i, (shape, epilogue) in enumerate(problems):
-        rows, calls = calls_for(shape, epilogue, kind)
+        decode = kind == "decode"
+        rows, calls = decode_calls(shape) if decode else calls_for(shape, epilogue, kind)
         times = [statistics.median(samples) for samples in support.burst_us(calls, repeat)]
         best = min(times)
         print(f"{i + 1}/{len(problems)} {shape} {epilogue}: {best:.2f} us", file=sys.stderr)
@@ -145,14 +193,23 @@ def save(output: Path, columns: list[str], rows: list[list[Any]], repeat: int) -
 def main() -> int:
     """Entry point."""
     parser = argparse.ArgumentParser(
-        description="Measure the persistent kernel's tiles on this GPU."
+        description="Measure configs of the dense kernels on this GPU."
     )
-    parser.add_argument("kind", choices=("blocks", "columns", "bf16"))
+    parser.add_argument("kind", choices=("blocks", "columns", "bf16", "decode"))
     parser.add_argument("output", type=Path)
     parser.add_argument("--repeat", type=int, default=5, metavar="N")
+    parser.add_argument(
+        "--rows",
+        nargs=2,
+        type=int,
+        default=(1, 1 << 30),
+        metavar=("FIRST", "LAST"),
+        help="only problems of so many rows",
+    )
     arguments = parser.parse_args()
-    rows = list(measure(arguments.kind, arguments.repeat))
-    save(arguments.output, [*COLUMNS.split(), *RASTER.split()], rows, arguments.repeat)
+    rows = list(measure(arguments.kind, arguments.repeat, *arguments.rows))
+    columns = DECODE_COLUMNS if arguments.kind == "decode" else f"{COLUMNS} {RASTER}"
+    save(arguments.output, columns.split(), rows, arguments.repeat)
     return 0
 
 
