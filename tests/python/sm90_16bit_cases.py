@@ -33,7 +33,7 @@ DECODES = {
     "8 tokens": (8, {"stage_blocks": 2, "stages": 3, "cluster_k": 1}),
     "16 tokens, K split in 4": (16, {"stage_blocks": 4, "stages": 2, "cluster_k": 4}),
     "8 tokens, one block": (8, {"stage_blocks": 1, "stages": 5, "ctas_per_sm": 4}),
-    "64 tokens, 2 warpgroups": (64, {"consumers": 2, "stage_blocks": 1, "stages": 4}),
+    "64 tokens, 2 warpgroups": (64, {"consumers": 2, "stage_blocks": 1, "stages": 3}),
     "32 tokens, 2 stages": (32, {"stage_blocks": 2, "stages": 2, "cluster_k": 1}),
 }
 
