@@ -178,7 +178,7 @@ def test_a_deadlock_names_who_waits_on_what(tmp_path: Path) -> None:
 
 
 def test_a_crash_names_the_thread(tmp_path: Path) -> None:
-    wish = "scheduler/raster.cuh@@which = at / per_group;@@which = at / rank;"
+    wish = "scheduler/raster.cuh@@rest = at - first@@rest = at / rank - first"
     done = cases(tmp_path, "64x64", 1, SM90_MODEL_MUTATE=wish)
     assert done.returncode < 0
     assert "SM90 model: CTA " in done.stderr
