@@ -54,8 +54,8 @@ struct Thread {
   std::uint64_t cluster_generation = 0;
   std::uint32_t posted[4] = {};               // for the warp's other lanes
   std::vector<std::uint32_t> unfenced_units;  // 16-byte units written since the last proxy fence
-  std::int64_t wgmmas = 0, commits = 0;  // issued, and groups closed, by this thread
-  std::vector<int> open_stores;          // ids of bulk stores since the last commit
+  std::int64_t wgmmas = 0, commits = 0;       // issued, and groups closed, by this thread
+  std::vector<int> open_stores;               // ids of bulk stores since the last commit
   std::vector<std::vector<int>> store_groups;
 };
 
