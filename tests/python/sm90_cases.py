@@ -94,6 +94,21 @@ def fixed(policy: dict[str, Any], shape: tuple[int, int, int]) -> Case:
     return body
 
 
+def rastered(policy: dict[str, Any]) -> Case:
+    """11 x 13 tiles in every order: groups that fit and do not, wider than D, along M and N."""
+
+    def body(place: Place, rng: np.random.Generator, seed: int) -> None:
+        m, n = 11 * policy["tile_m"] - 3, 13 * policy["tile_n"] - 8
+        order = {
+            "group": (1, 3, 8, 11, 13, 100)[seed % 6],
+            "raster_along_n": seed // 6 % 2 == 1,
+            "num_sms": (132, 10)[seed % 2],
+        }
+        check(place, rng, (m, n, 128), policy=policy | order)
+
+    return body
+
+
 def accumulated(policy: dict[str, Any], in_place: bool) -> Case:
     """FP32 out += a @ b, factors of b per column."""
 
@@ -228,6 +243,8 @@ def _cases() -> dict[str, Case]:
     cases["192x128, D in parts, adds C"] = accumulated(tile(192, 128, 3, stages=4), False)
     for name, (policy, shape) in WIDE_SHAPES.items():
         cases[name] = fixed(policy, shape)
+    for name in ("64x32", "64x32 cluster 2x1"):
+        cases[f"{name}, rasters"] = rastered(TILES[name])
     cases["64x32, strided factors per column"] = tiled(
         TILES["64x32"], granularity=COLUMNS, out_dtype="float32", fast_sfa=False
     )

@@ -107,6 +107,8 @@ FAULTS = (
     Fault("a tile is computed twice and its neighbour not at all", SMALL, "scheduler/raster.cuh",
           "(rest - outer * min_of(order.group, left));",
           "(rest - outer * min_of(order.group, left)) / 2 * 2;"),
+    Fault("a raster along N turns at the extent of N", "64x32, rasters", "scheduler/raster.cuh",
+          "order.along_n ? tiles_m : tiles_n", "order.along_n ? tiles_n : tiles_m"),
     Fault("strided factors arrive before they are stored", STRIDED, WARPS,
           "      ptx::sync_warp();\n", ""),
     Fault("column factors of a stage that was given back", COLUMNS, CONSUMER,
